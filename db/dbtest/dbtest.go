@@ -1,0 +1,184 @@
+// Package dbtest gives each test a Postgres database of its own, already migrated.
+//
+// A database is a clone of a template that is migrated once and named by the hash of the migrations; a clone takes some
+// ten milliseconds, so tests need share nothing and run in parallel. The server is the one of WAYBILL_TEST_DATABASE_URL (a
+// role that may create databases) or, if that is not set, a private one that all test programs of this user share while
+// any of them runs, and that stops by itself afterwards (see keeper.go). It works as root.
+//
+// On a machine without PostgreSQL tests are skipped, unless CI=true: then they fail.
+package dbtest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"waybill/db"
+)
+
+// EnvURL names the variable that points to a server for the tests.
+const EnvURL = "WAYBILL_TEST_DATABASE_URL"
+
+// New is a pool, opened as the program opens it, on a new migrated database. Both go when the test ends.
+func New(t testing.TB) *pgxpool.Pool {
+	t.Helper()
+	return Open(t, NewURL(t), db.Options{})
+}
+
+// Open is a pool on the database at url, as the program would open it with these options; it is closed when the test ends.
+// A test that still uses one of its connections then has failed.
+func Open(t testing.TB, url string, opts db.Options) *pgxpool.Pool {
+	t.Helper()
+	if opts.AppName == "" {
+		opts.AppName = shortened(t.Name())
+	}
+	if opts.MaxConns == 0 {
+		opts.MaxConns = 8
+	}
+	pool, err := db.Open(t.Context(), url, opts)
+	if err != nil {
+		t.Fatalf("dbtest: %v", err)
+	}
+	t.Cleanup(func() {
+		closed := make(chan struct{})
+		go func() {
+			pool.Close()
+			close(closed)
+		}()
+		select {
+		case <-closed:
+		case <-time.After(10 * time.Second):
+			t.Errorf("dbtest: %d connections are still in use at the end of the test", pool.Stat().AcquiredConns())
+		}
+	})
+	return pool
+}
+
+// NewURL is the connection string of a new migrated database, for a test that starts the program as a process or wants
+// pools of its own. The database goes when the test ends, whoever is still connected.
+func NewURL(t testing.TB) string {
+	t.Helper()
+	server := connect(t)
+	template, err := server.template(t.Context())
+	if err != nil {
+		t.Fatalf("dbtest: make the template: %v", err)
+	}
+	return server.create(t, template)
+}
+
+// NewEmptyURL is the connection string of a new database without anything in it, for tests of migrations.
+func NewEmptyURL(t testing.TB) string {
+	t.Helper()
+	return connect(t).create(t, "template0")
+}
+
+// URL is the connection string of the database that pool was opened on.
+func URL(pool *pgxpool.Pool) string { return pool.Config().ConnString() }
+
+// AdminURL is the connection string of the server that the tests run on, at a database that holds nothing.
+func AdminURL(t testing.TB) string {
+	t.Helper()
+	return connect(t).admin
+}
+
+// server is what databases are made on; one for each test program.
+type server struct {
+	admin string
+
+	mu       sync.Mutex
+	migrated string // the template's name, once it is known to be there
+	busy     chan struct{}
+}
+
+var shared = sync.OnceValues(func() (*server, error) {
+	admin := os.Getenv(EnvURL)
+	if admin == "" {
+		var err error
+		if admin, err = joinServer(); err != nil {
+			return nil, err
+		}
+	}
+	// Two at a time: cloning is the server's work, and more at once only wait for each other there.
+	return &server{admin: admin, busy: make(chan struct{}, 2)}, nil
+})
+
+func connect(t testing.TB) *server {
+	t.Helper()
+	server, err := shared()
+	switch {
+	case err == nil:
+		return server
+	case missing(err) && os.Getenv("CI") != "true":
+		t.Skipf("dbtest: %v; or set %s", err, EnvURL)
+	default:
+		t.Fatalf("dbtest: %v", err)
+	}
+	return nil
+}
+
+// create clones the template and drops the clone when the test ends.
+func (s *server) create(t testing.TB, template string) string {
+	t.Helper()
+	name := "waybill_test_" + randomName()
+	statement := fmt.Sprintf("create database %s template %s", name, template)
+	if err := s.do(t.Context(), statement); err != nil {
+		t.Fatalf("dbtest: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := s.do(context.Background(), fmt.Sprintf("drop database if exists %s with (force)", name)); err != nil {
+			t.Errorf("dbtest: %v", err)
+		}
+	})
+	return withDatabase(s.admin, name)
+}
+
+// do runs one statement on the maintenance database, over a connection of its own: tests are few at a time, and a
+// connection kept would have to be closed by somebody.
+func (s *server) do(ctx context.Context, statement string) error {
+	s.busy <- struct{}{}
+	defer func() { <-s.busy }()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, s.admin)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	if _, err := conn.Exec(ctx, statement); err != nil {
+		return fmt.Errorf("%s: %w", statement, err)
+	}
+	return nil
+}
+
+// withDatabase is rawURL with another database.
+func withDatabase(rawURL, database string) string {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		panic("dbtest: " + EnvURL + " must be a postgres:// URL")
+	}
+	u.Path = "/" + database
+	return u.String()
+}
+
+func randomName() string {
+	random := make([]byte, 8)
+	rand.Read(random) // never fails
+	return hex.EncodeToString(random)
+}
+
+// shortened fits into an application_name, which holds 63 bytes.
+func shortened(name string) string {
+	if len(name) > 63 {
+		return name[len(name)-63:]
+	}
+	return name
+}

@@ -1,0 +1,47 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// AcquireTimeout is how long Tx waits for a free connection; then the database counts as unavailable.
+const AcquireTimeout = 5 * time.Second
+
+// txTries is how often Tx runs its function at most.
+const txTries = 5
+
+// Tx runs fn in a transaction and commits it when fn returns nil; an error or a panic of fn rolls it back. When Postgres
+// ended the transaction as the victim of a deadlock or of a serialisation conflict (IsRetryable), fn is run again in a
+// new one, up to five times in all, so fn must have no effect outside of tx. An error of the commit is returned as it
+// is: if the connection broke in that moment, nobody knows whether it happened.
+func Tx(ctx context.Context, pool *pgxpool.Pool, fn func(tx pgx.Tx) error) error {
+	for try := 1; ; try++ {
+		err := txOnce(ctx, pool, fn)
+		if err == nil || !IsRetryable(err) || try == txTries {
+			return err
+		}
+		// The rivals were let through by the abort; the random part keeps two victims from meeting again.
+		select {
+		case <-time.After(time.Duration(try) * time.Duration(1+rand.IntN(20)) * time.Millisecond):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+func txOnce(ctx context.Context, pool *pgxpool.Pool, fn func(tx pgx.Tx) error) error {
+	waiting, cancel := context.WithTimeout(ctx, AcquireTimeout)
+	conn, err := pool.Acquire(waiting)
+	cancel()
+	if err != nil {
+		return fmt.Errorf("acquire connection: %w", err)
+	}
+	defer conn.Release()
+	return pgx.BeginFunc(ctx, conn, fn)
+}
