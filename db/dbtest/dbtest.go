@@ -129,21 +129,42 @@ func connect(t testing.TB) *server {
 func (s *server) create(t testing.TB, template string) string {
 	t.Helper()
 	name := "waybill_test_" + randomName()
-	statement := fmt.Sprintf("create database %s template %s", name, template)
-	if err := s.do(t.Context(), statement); err != nil {
-		t.Fatalf("dbtest: %v", err)
+	err := s.do(t.Context(), func(ctx context.Context, conn *pgx.Conn) error {
+		return clone(ctx, conn, name, template)
+	})
+	if err != nil {
+		t.Fatalf("dbtest: create the database %s from %s: %v", name, template, err)
 	}
 	t.Cleanup(func() {
-		if err := s.do(context.Background(), fmt.Sprintf("drop database if exists %s with (force)", name)); err != nil {
-			t.Errorf("dbtest: %v", err)
+		err := s.do(context.Background(), func(ctx context.Context, conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, fmt.Sprintf("drop database if exists %s with (force)", name))
+			return err
+		})
+		if err != nil {
+			t.Errorf("dbtest: drop the database %s: %v", name, err)
 		}
 	})
 	return withDatabase(s.admin, name)
 }
 
-// do runs one statement on the maintenance database, over a connection of its own: tests are few at a time, and a
-// connection kept would have to be closed by somebody.
-func (s *server) do(ctx context.Context, statement string) error {
+// clone copies the template's files. The server's own choice since version 15, to copy page by page through its buffers and
+// its log, took 67 ms for one of our databases with two at a time, files 24 ms.
+func clone(ctx context.Context, conn *pgx.Conn, name, template string) error {
+	statement := fmt.Sprintf("create database %s template %s", name, template)
+	var version int
+	if err := conn.QueryRow(ctx, "select current_setting('server_version_num')::int").Scan(&version); err != nil {
+		return err
+	}
+	if version >= 150000 {
+		statement += " strategy file_copy"
+	}
+	_, err := conn.Exec(ctx, statement)
+	return err
+}
+
+// do runs fn on the maintenance database, with a connection of its own: one that is kept would have to be closed by
+// somebody at the end of the program.
+func (s *server) do(ctx context.Context, fn func(context.Context, *pgx.Conn) error) error {
 	s.busy <- struct{}{}
 	defer func() { <-s.busy }()
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -153,10 +174,7 @@ func (s *server) do(ctx context.Context, statement string) error {
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	if _, err := conn.Exec(ctx, statement); err != nil {
-		return fmt.Errorf("%s: %w", statement, err)
-	}
-	return nil
+	return fn(ctx, conn)
 }
 
 // withDatabase is rawURL with another database.

@@ -42,6 +42,10 @@ func init() {
 	}
 }
 
+// using is this program's lock on `users`. It is a variable of the package because it must stay open until the program
+// ends: the garbage collector closes files that nobody can reach.
+var using *os.File
+
 func missing(err error) bool { return errors.Is(err, embedded.ErrNoBinaries) }
 
 // joinServer is the maintenance database's connection string of the shared server, started if nobody runs it.
@@ -50,8 +54,8 @@ func joinServer() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// Held until this program ends. While a keeper stops its server it has the lock for itself, and this waits.
-	if _, err := lockFolder(folder, "users", syscall.LOCK_SH); err != nil {
+	// While a keeper stops its server it has the lock for itself, and this waits.
+	if using, err = lockFolder(folder, "users", syscall.LOCK_SH); err != nil {
 		return "", err
 	}
 	starting, err := lockFolder(folder, "starting", syscall.LOCK_EX)

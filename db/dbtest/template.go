@@ -46,13 +46,11 @@ func (s *server) template(ctx context.Context) (string, error) {
 // makeTemplate migrates under a passing name, so that a program that dies in the middle leaves no half template.
 func makeTemplate(ctx context.Context, conn *pgx.Conn, admin, name string) error {
 	building := name + "_building"
-	for _, statement := range []string{
-		fmt.Sprintf("drop database if exists %s with (force)", building),
-		fmt.Sprintf("create database %s template template0", building),
-	} {
-		if _, err := conn.Exec(ctx, statement); err != nil {
-			return fmt.Errorf("%s: %w", statement, err)
-		}
+	if _, err := conn.Exec(ctx, fmt.Sprintf("drop database if exists %s with (force)", building)); err != nil {
+		return err
+	}
+	if err := clone(ctx, conn, building, "template0"); err != nil {
+		return err
 	}
 	if _, err := db.Migrate(ctx, withDatabase(admin, building), slog.New(slog.DiscardHandler)); err != nil {
 		return err
