@@ -56,7 +56,7 @@ func Open(t testing.TB, url string, opts db.Options) *pgxpool.Pool {
 		}()
 		select {
 		case <-closed:
-		case <-time.After(10 * time.Second):
+		case <-time.After(20 * time.Second): // pgx takes up to 15 to give up a connection whose query was cancelled
 			t.Errorf("dbtest: %d connections are still in use at the end of the test", pool.Stat().AcquiredConns())
 		}
 	})
