@@ -47,7 +47,9 @@ var (
 
 // Ring is 1 to 16 keys, newest first. It is safe for concurrent use and prints as its key ids only.
 type Ring struct {
-	keys []key
+	// Behind a function, the one thing that fmt never looks into: a Ring may lie in an unexported field, where
+	// fmt asks no methods.
+	keys func() []key
 }
 
 type key struct {
@@ -101,13 +103,13 @@ func NewRing(keys ...[]byte) (*Ring, error) {
 	if len(keys) == 0 || len(keys) > MaxKeys {
 		return nil, fmt.Errorf("%d keys: want 1 to %d", len(keys), MaxKeys)
 	}
-	r := &Ring{}
+	var ring []key
 	for i, b := range keys {
 		if len(b) != KeySize {
 			return nil, fmt.Errorf("key %d of %d has %d bytes: it must have exactly %d", i+1, len(keys), len(b), KeySize)
 		}
 		k := key{master: [KeySize]byte(b), id: [idSize]byte(derive(b, "waybill seal: key id"))}
-		for j, other := range r.keys {
+		for j, other := range ring {
 			if k.id == other.id {
 				return nil, fmt.Errorf("key %d of %d is the same as key %d", i+1, len(keys), j+1)
 			}
@@ -118,9 +120,9 @@ func NewRing(keys ...[]byte) (*Ring, error) {
 			return nil, fmt.Errorf("key %d of %d: %w", i+1, len(keys), err)
 		}
 		k.aead = aead
-		r.keys = append(r.keys, k)
+		ring = append(ring, k)
 	}
-	return r, nil
+	return &Ring{keys: func() []key { return ring }}, nil
 }
 
 // NewKey makes a key of its own in the form that ParseRing reads.
@@ -133,7 +135,7 @@ func NewKey() Secret {
 // Seal makes plain unreadable for all without the ring. The associated data says where the result belongs
 // ("endpoint_secrets/sec_…"): Open needs the same. Sealing the same twice gives different bytes.
 func (r *Ring) Seal(plain, associated []byte) []byte {
-	k := &r.keys[0]
+	k := &r.keys()[0]
 	out := make([]byte, idSize+chacha20poly1305.NonceSizeX, Overhead+len(plain))
 	copy(out, k.id[:])
 	nonce := out[idSize:]
@@ -149,8 +151,7 @@ func (r *Ring) Open(sealed, associated []byte) ([]byte, error) {
 	}
 	id, rest := sealed[:idSize], sealed[idSize:]
 	nonce, ciphertext := rest[:chacha20poly1305.NonceSizeX], rest[chacha20poly1305.NonceSizeX:]
-	for i := range r.keys {
-		k := &r.keys[i]
+	for _, k := range r.keys() {
 		if !bytes.Equal(k.id[:], id) {
 			continue
 		}
@@ -166,15 +167,15 @@ func (r *Ring) Open(sealed, associated []byte) ([]byte, error) {
 // NeedsReseal reports whether sealed was sealed with another key than the newest: open it, seal it again,
 // and once none is left the old key can go. It is also true of bytes that are too short to be opened.
 func (r *Ring) NeedsReseal(sealed []byte) bool {
-	return !bytes.HasPrefix(sealed, r.keys[0].id[:])
+	return !bytes.HasPrefix(sealed, r.keys()[0].id[:])
 }
 
 // KeyIDs names the keys, newest first, by the 8 hexadecimal digits that stand in front of what they sealed.
 // They give nothing of a key away.
 func (r *Ring) KeyIDs() []string {
-	ids := make([]string, len(r.keys))
-	for i := range r.keys {
-		ids[i] = hex.EncodeToString(r.keys[i].id[:])
+	var ids []string
+	for _, k := range r.keys() {
+		ids = append(ids, hex.EncodeToString(k.id[:]))
 	}
 	return ids
 }
@@ -183,9 +184,9 @@ func (r *Ring) KeyIDs() []string {
 // newest first: HKDF-SHA-256 (RFC 5869) of the key with the purpose as its info. The same purpose gives the
 // same keys on every start; different purposes give unrelated ones.
 func (r *Ring) Derive(purpose string) [][]byte {
-	out := make([][]byte, len(r.keys))
-	for i := range r.keys {
-		out[i] = derive(r.keys[i].master[:], "waybill derive: "+purpose)
+	var out [][]byte
+	for _, k := range r.keys() {
+		out = append(out, derive(k.master[:], "waybill derive: "+purpose))
 	}
 	return out
 }

@@ -289,8 +289,9 @@ func TestNothingPrintsAKey(t *testing.T) {
 	type config struct {
 		Ring   *Ring
 		Secret Secret
+		hidden *Ring
 	}
-	c := config{r, master}
+	c := config{r, master, r}
 	for _, text := range printed(t, r, c, &c, []*Ring{r}, map[string]any{"ring": r}) {
 		for _, form := range []string{master.Reveal(), string(raw), hex.EncodeToString(raw), fmt.Sprint(raw), fmt.Sprint([]string{string(raw)})} {
 			if strings.Contains(text, form) || strings.Contains(strings.ToLower(text), strings.ToLower(form)) {
