@@ -112,13 +112,14 @@ returning l.endpoint_id, l.tenant_id, l.gen, l.suspect;
 
 -- name: LaneFetch
 -- all tenants: the next due deliveries of lanes this process owns, with their bodies, and the note of what it holds, in one round trip.
--- $1 endpoints, $2 gens, $3 how many each, $4 what each already holds (ids joined by commas), $5 the owner.
+-- $1 endpoints, $2 gens, $3 how many each, $4 what each already holds (ids joined by commas), $5 the owner, $6 the revision of the endpoint
+-- that each lane works with: written down as seen, so that whoever changed the endpoint knows when the change is in force.
 -- A lane whose row has moved on comes back with nothing at all, not even its own row: it is lost. Bodies of one fetch stop at 2 MiB a lane.
 with mine as materialized (
-    select l.endpoint_id, u.n, string_to_array(u.held, ',') as held, e.rev, e.deleted_at is null as alive,
+    select l.endpoint_id, l.tenant_id, u.n, string_to_array(u.held, ',') as held, u.applied, e.rev, e.deleted_at is null as alive,
            e.state = 'active' and e.deleted_at is null and t.suspended_at is null as sends,
            coalesce(l.not_before <= statement_timestamp(), true) as open
-    from unnest($1::text[], $2::bigint[], $3::integer[], $4::text[]) as u(endpoint_id, gen, n, held)
+    from unnest($1::text[], $2::bigint[], $3::integer[], $4::text[], $6::bigint[]) as u(endpoint_id, gen, n, held, applied)
     join lanes l on l.endpoint_id = u.endpoint_id
     join endpoints e on e.id = l.endpoint_id
     join tenants t on t.id = l.tenant_id
@@ -152,13 +153,14 @@ with mine as materialized (
     cross join lateral (select v.body, v.thin from events v where v.position = p.position and v.day = p.day limit 1) e
 ), noted as (
     update lanes l
-    set handed = m.held || coalesce(s.ids, '{}'), handed_at = statement_timestamp(), seen = m.rev
+    set handed = m.held || coalesce(s.ids, '{}'), handed_at = statement_timestamp(), seen = m.applied
     from mine m
     left join (select endpoint_id, array_agg(delivery_id) as ids from sized where coalesce(before, 0) < 2097152 group by endpoint_id) s
         on s.endpoint_id = m.endpoint_id
     where l.endpoint_id = m.endpoint_id
 )
 select m.endpoint_id, m.rev, m.sends, m.open,
+       exists (select from lanes b where b.tenant_id = m.tenant_id and b.state = 'blocked') as waiters,
        s.delivery_id, s.day, s.position, s.event_id, s.trigger, s.failures, s.unknowns, s.resume_at is not null as resumes, s.requested_by,
        s.body, s.form, extract(epoch from statement_timestamp() - s.next_at)::float8 as waited
 from mine m
@@ -184,25 +186,40 @@ left join lateral (
 where e.id = any($1);
 
 -- name: LaneHold
--- all tenants: by endpoint. An endpoint that does not send: up to $2 of its due rows become held (with $3 as the reason), or cancelled
--- when it is deleted ($4). Tests are left to be sent unless it is deleted. A resend of something finished just ends.
-with moved as (
+-- all tenants: by endpoint. An endpoint that does not send: up to $2 of its due rows become held, with the reason, or cancelled when it is
+-- deleted. Tests are left to be sent unless it is deleted. A resend of something finished just ends. Nothing moves once it is active again.
+with why as materialized (
+    select e.id, e.deleted_at is not null as deleted,
+           case when e.deleted_at is not null then 'endpoint_deleted'
+                when t.suspended_at is not null then 'tenant_suspended'
+                else 'endpoint_' || e.state end as reason
+    from endpoints e
+    join tenants t on t.id = e.tenant_id
+    where e.id = $1 and (e.deleted_at is not null or t.suspended_at is not null or e.state <> 'active')
+), moved as (
     delete from due
     where delivery_id in (
-        select d.delivery_id from due d
-        where d.endpoint_id = $1 and (d.priority <> 0 or $4)
-        order by d.priority, d.next_at, d.delivery_id
-        limit $2)
+        select x.delivery_id
+        from why w
+        cross join lateral (
+            select d.delivery_id from due d
+            where d.endpoint_id = $1 and (d.priority <> 0 or w.deleted)
+            order by d.priority, d.next_at, d.delivery_id
+            limit $2) x)
     returning delivery_id, day
 ), changed as (
     update deliveries d
-    set status = case when $4 then 'cancelled' else 'held' end, reason = $3, finished_at = statement_timestamp()
+    set status = case when w.deleted then 'cancelled' else 'held' end, reason = w.reason, finished_at = statement_timestamp()
     from moved m
+    cross join why w
     where d.id = m.delivery_id and d.day = m.day and d.status = 'pending'
     returning d.id, d.day, d.tenant_id, d.endpoint_id
 ), put as (
     insert into parked (delivery_id, day, tenant_id, endpoint_id, status, reason, since)
-    select id, day, tenant_id, endpoint_id, 'held', $3, statement_timestamp() from changed where not $4
+    select c.id, c.day, c.tenant_id, c.endpoint_id, 'held', w.reason, statement_timestamp()
+    from changed c
+    cross join why w
+    where not w.deleted
     on conflict (delivery_id) do nothing
 )
 select count(*)::integer from moved;
@@ -211,10 +228,17 @@ select count(*)::integer from moved;
 -- all tenants: by endpoint. A deleted endpoint's held deliveries are cancelled, $2 at a time.
 with moved as (
     delete from parked
-    where delivery_id in (select p.delivery_id from parked p where p.endpoint_id = $1 and p.status = 'held' order by p.delivery_id limit $2)
+    where delivery_id in (
+        select p.delivery_id
+        from parked p
+        join endpoints e on e.id = p.endpoint_id
+        where p.endpoint_id = $1 and p.status = 'held' and e.deleted_at is not null
+        order by p.delivery_id
+        limit $2)
     returning delivery_id, day
 ), changed as (
-    update deliveries d set status = 'cancelled', reason = $3, finished_at = statement_timestamp()
+    update deliveries d
+    set status = 'cancelled', reason = 'endpoint_deleted', finished_at = statement_timestamp()
     from moved m
     where d.id = m.delivery_id and d.day = m.day and d.status = 'held'
 )

@@ -36,8 +36,8 @@ with recursive waiting(tenant_id) as (
 select tenant_id from waiting where tenant_id is not null limit $2;
 
 -- name: OutboxDispatch
--- Moves up to $2 rows of each tenant in $1 to events, deliveries and due. $3 day, $4 now, $5 the ten time characters of $4 as a
--- ULID has them, $6 the public base URL. Returns the endpoints that now have something due and, on each row, how many events moved.
+-- Moves up to $2 rows of each tenant in $1 to events, deliveries and due. $3 the day, $4 the ten time characters
+-- of a ULID of that day, $5 the public base URL. Returns the endpoints that now have something due and, on each row, how many events moved.
 -- A tenant with many subscriptions gets fewer rows, so that one statement never makes more than some ten thousand deliveries for it.
 with taken as materialized (
     select o.*
@@ -70,7 +70,7 @@ with taken as materialized (
     left join resources r on r.tenant_id = c.tenant_id and r.type = c.resource_type and r.id = c.resource_id
 ), pairs as materialized (
     select n.*, e.id as target_id, e.payload as form,
-           'dlv_' || $5::text || lpad(upper(to_hex(row_number() over (order by n.seq, e.id))), 5, '0')
+           'dlv_' || $4::text || lpad(upper(to_hex(row_number() over (order by n.seq, e.id))), 5, '0')
                   || upper(substr(replace(gen_random_uuid()::text, '-', ''), 1, 11)) as made_id
     from numbered n
     cross join lateral (
@@ -91,12 +91,12 @@ with taken as materialized (
     insert into events (position, day, tenant_id, id, type, version, resource_type, resource_id, sequence, occurred_at, published_at,
                         created_at, test, body, thin)
     select n.position, $3::date, n.tenant_id, n.id, n.type, n.version, n.resource_type, n.resource_id, n.final_sequence, n.occurred_at,
-           n.published_at, $4::timestamptz, n.endpoint_id is not null,
+           n.published_at, statement_timestamp(), n.endpoint_id is not null,
            event_body(n.id, n.type, n.version, n.occurred, n.resource_type, n.resource_id, null, n.final_sequence, n.endpoint_id is not null,
                       n.data::text),
            case when n.position in (select p.position from pairs p where p.form = 'thin')
                 then event_body(n.id, n.type, n.version, n.occurred, n.resource_type, n.resource_id,
-                                $6::text || '/v1/resources/' || n.resource_type || '/' || url_segment(n.resource_id), n.final_sequence,
+                                $5::text || '/v1/resources/' || n.resource_type || '/' || url_segment(n.resource_id), n.final_sequence,
                                 n.endpoint_id is not null, '{"id":' || to_json(n.resource_id)::text || '}')
            end
     from numbered n
@@ -113,12 +113,12 @@ with taken as materialized (
 ), made_deliveries as (
     insert into deliveries (id, day, tenant_id, endpoint_id, position, event_id, type, resource_type, resource_id, form, test, created_at)
     select coalesce(p.delivery_id, p.made_id), $3::date, p.tenant_id, p.target_id, p.position, p.id, p.type, p.resource_type, p.resource_id,
-           p.form, p.endpoint_id is not null, $4::timestamptz
+           p.form, p.endpoint_id is not null, statement_timestamp()
     from pairs p
 ), made_due as (
     insert into due (delivery_id, day, tenant_id, endpoint_id, position, event_id, form, priority, next_at, trigger, requested_by)
     select coalesce(p.delivery_id, p.made_id), $3::date, p.tenant_id, p.target_id, p.position, p.id, p.form,
-           case when p.endpoint_id is null then 1 else 0 end, $4::timestamptz,
+           case when p.endpoint_id is null then 1 else 0 end, statement_timestamp(),
            case when p.endpoint_id is null then 'first' else 'test' end, p.requested_by
     from pairs p
 ), counted_up as (

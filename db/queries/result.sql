@@ -51,12 +51,19 @@ on conflict (delivery_id) do nothing;
 delete from due where delivery_id = any($1);
 
 -- name: DueRetry
--- all tenants: by delivery. Sets the next time ($4, from now; null: where a manual resend interrupted the schedule). Only a row that has
--- not moved since it was handed out ($2 is what its failures were): the late result of a lost lane must not undo its successor's.
+-- all tenants: by delivery. Sets the next time ($4, from now; null: where a manual resend interrupted the schedule) and why it is due. An
+-- interrupted manual resend or test stays one ($6). Only a row that has not moved since it was handed out ($2 is what its failures were):
+-- the late result of a lost lane must not undo its successor's.
 update due d
 set next_at = coalesce(statement_timestamp() + r.wait, d.resume_at, statement_timestamp()),
-    failures = r.failures, unknowns = r.unknowns, trigger = 'retry', priority = greatest(d.priority, 1), resume_at = null, requested_by = null
-from unnest($1::text[], $2::integer[], $3::integer[], $4::interval[], $5::smallint[]) as r(delivery_id, expected, failures, wait, unknowns)
+    failures = r.failures,
+    unknowns = r.unknowns,
+    trigger = r.trigger,
+    priority = case when r.trigger = 'test' then 0 else greatest(d.priority, 1) end,
+    resume_at = case when r.trigger = 'manual' then d.resume_at end,
+    requested_by = case when r.trigger = 'retry' then null else d.requested_by end
+from unnest($1::text[], $2::integer[], $3::integer[], $4::interval[], $5::smallint[], $6::text[])
+         as r(delivery_id, expected, failures, wait, unknowns, trigger)
 where d.delivery_id = r.delivery_id and d.failures = r.expected;
 
 -- name: ParkedDrop

@@ -1,0 +1,496 @@
+package lane
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"waybill/app/id"
+	"waybill/app/sender"
+	"waybill/app/signing"
+)
+
+// lane is one lane that this process owns. Its loop (run) alone starts requests and talks to the control loop; answers and commits arrive from
+// the goroutines of the requests, under mu, and kick it.
+type lane struct {
+	e          *Engine
+	endpointID string
+	tenantID   string
+	gen        int64
+	claimed    time.Time
+	kicked     chan struct{}
+	// hung is closed when the lane has waited a second for an answer: its River job may then end, and its place go to another lane, while
+	// the requests on the wire keep their slots until they are answered.
+	hung chan struct{}
+	done chan struct{}
+
+	mu         sync.Mutex
+	slots      int
+	target     *target
+	buffer     []item               // handed to us, not started
+	onWire     map[string]time.Time // delivery id → start
+	answered   map[string]struct{}  // answered, not yet committed
+	lost       bool                 // the row is no longer ours: the lease ran out or the generation moved on
+	closed     bool                 // start nothing: inactive, gone, or yielding
+	inactive   bool                 // the endpoint does not send; hold what is due
+	poked      bool                 // somebody made something due, or changed the endpoint
+	waiters    bool
+	suspect    bool
+	ok         bool // a success not yet written to the row
+	verified   bool // any success in this claim
+	proven     bool // a success since the claim: may grow
+	lastAnswer time.Time
+	fetching   bool
+	fetched    fetch
+	fetchErr   error
+	hasFetched bool
+}
+
+const (
+	sliceLength  = time.Second      // after it a lane makes room for those who wait
+	laneLifetime = 60 * time.Second // after it a lane is handed back whatever happens
+	hungAfter    = time.Second
+	fetchMost    = 200
+	pollFirst    = 25 * time.Millisecond
+	pollMost     = 900 * time.Millisecond // the endpoint is read again within a second of any send
+	uncommitted  = 200                    // answered and not committed, in the whole process: what a kill can repeat
+	holdBatch    = 500
+	growEvery    = 5 * time.Millisecond
+	errorBackoff = 200 * time.Millisecond
+	gateRecheck  = 2 * time.Millisecond
+	// A fetch used up faster than fetchConsumed asks for twice as many next, one that lasts longer than fetchSlow for half: what a lane holds
+	// is what it sends in some hundredths of a second, and no more is in doubt after a crash.
+	fetchConsumed = 40 * time.Millisecond
+	fetchSlow     = 400 * time.Millisecond
+)
+
+func (l *lane) kick() {
+	select {
+	case l.kicked <- struct{}{}:
+	default:
+	}
+}
+
+// poke says that something new may be due or that the endpoint has changed.
+func (l *lane) poke() {
+	l.mu.Lock()
+	l.poked = true
+	l.mu.Unlock()
+	l.kick()
+}
+
+// run works the lane until its right is given back or lost.
+func (l *lane) run(ctx context.Context) {
+	defer close(l.done)
+	defer l.e.forget(l)
+	now := l.e.Now()
+	l.claimed, l.lastAnswer = now, now
+	sliceStart, lastGrow := now, now
+	nextFetch, poll, ask, more := now, pollFirst, 2*l.slots, true
+	var fetchedAt time.Time
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+
+	for {
+		now = l.e.Now()
+		draining := l.e.draining.Load()
+
+		l.mu.Lock()
+		if l.hasFetched {
+			l.hasFetched = false
+			if l.fetchErr != nil {
+				nextFetch = now.Add(errorBackoff)
+				more = false
+			} else {
+				more, poll = l.take(poll)
+				nextFetch = now.Add(poll)
+				if more && now.Sub(fetchedAt) < fetchConsumed {
+					ask = min(2*ask, fetchMost)
+				} else if more && now.Sub(fetchedAt) > fetchSlow {
+					ask = max(ask/2, 2*l.slots)
+				}
+			}
+			fetchedAt = now
+		}
+		if l.lost {
+			l.mu.Unlock()
+			return
+		}
+		yield := draining || now.Sub(l.claimed) > laneLifetime
+		if yield {
+			l.closed = true
+		}
+		if l.closed || l.inactive {
+			l.keepTests(yield || l.closed)
+		}
+		gated := l.startSome(ctx, now)
+		quiet := len(l.onWire) == 0 && len(l.answered) == 0
+		idle := quiet && len(l.buffer) == 0
+		stuck := len(l.onWire) > 0 && now.Sub(l.lastAnswer) > hungAfter && now.Sub(oldest(l.onWire, now)) > hungAfter
+		wantFetch := !l.fetching && !l.closed &&
+			(l.poked || l.target == nil || !now.Before(nextFetch) || (more && len(l.buffer) < max(2*l.slots, ask/2)))
+		endOfSlice := now.Sub(sliceStart) > sliceLength && !l.closed
+		waiters := l.waiters
+		grow := l.proven && !l.closed && !l.suspect && len(l.buffer) > 0 && len(l.onWire) >= l.slots &&
+			l.target != nil && l.slots < l.target.concurrency && now.Sub(lastGrow) > growEvery
+		shrink := l.suspect && l.slots > max(1, len(l.onWire))
+		exhausted := idle && !l.fetching && !more && !l.poked && l.target != nil
+		inactive := l.inactive
+		if wantFetch {
+			l.startFetch(ctx, max(ask, 1))
+		}
+		l.mu.Unlock()
+
+		if stuck {
+			l.detach()
+		}
+		switch {
+		case inactive && quiet && !l.isFetching():
+			if !l.hold(ctx) {
+				nextFetch = l.e.Now().Add(errorBackoff)
+			}
+			l.mu.Lock()
+			l.inactive = false // looked after; the next fetch says again if there is more
+			l.mu.Unlock()
+			if l.finish(ctx, yield) {
+				return
+			}
+			more = true
+			continue
+		case l.isClosed() && quiet && !l.isFetching():
+			if l.finish(ctx, true) {
+				return
+			}
+			continue
+		case exhausted && !wantFetch:
+			if l.finish(ctx, false) {
+				return
+			}
+			more, poll = true, pollFirst
+			continue
+		case grow || shrink:
+			lastGrow = now
+			l.adjust(ctx)
+			l.mu.Lock()
+			full := l.slots < l.target.concurrency
+			l.mu.Unlock()
+			if full && grow {
+				lastGrow = now.Add(100 * time.Millisecond) // the cap left no more: do not ask again at once
+			}
+			continue
+		case endOfSlice && (waiters || l.e.crowded()):
+			sliceStart = now
+			before := l.slots
+			l.adjust(ctx)
+			l.mu.Lock()
+			if l.slots >= before && !stuck {
+				l.closed = true // our share is no smaller than one slot: give the whole lane to the next
+			}
+			l.mu.Unlock()
+			continue
+		}
+		if endOfSlice {
+			sliceStart = now
+		}
+
+		wait := nextFetch.Sub(now)
+		if l.isFetching() || l.isClosed() {
+			wait = hungAfter
+		}
+		if gated {
+			wait = min(wait, gateRecheck)
+		}
+		if stuckIn := hungAfter - now.Sub(l.lastAnswerAt()); stuckIn > 0 {
+			wait = min(wait, stuckIn+time.Millisecond)
+		}
+		timer.Reset(max(wait, time.Millisecond))
+		select {
+		case <-l.kicked:
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func oldest(onWire map[string]time.Time, now time.Time) time.Time {
+	first := now
+	for _, t := range onWire {
+		if t.Before(first) {
+			first = t
+		}
+	}
+	return first
+}
+
+func (l *lane) isFetching() bool        { l.mu.Lock(); defer l.mu.Unlock(); return l.fetching }
+func (l *lane) isClosed() bool          { l.mu.Lock(); defer l.mu.Unlock(); return l.closed }
+func (l *lane) lastAnswerAt() time.Time { l.mu.Lock(); defer l.mu.Unlock(); return l.lastAnswer }
+
+// startFetch asks for more, aside. mu is held.
+func (l *lane) startFetch(ctx context.Context, n int) {
+	l.fetching, l.poked = true, false
+	f := &fetch{endpointID: l.endpointID, gen: l.gen, n: min(n, fetchMost), held: l.heldIDs()}
+	if l.target != nil {
+		f.applied = l.target.rev
+	}
+	go func() {
+		var fresh *target
+		err := l.e.fetches.do(ctx, f)
+		if err == nil && f.found && (f.applied != f.rev) {
+			read := &targetRead{endpointID: l.endpointID}
+			if err = l.e.targets.do(ctx, read); err == nil {
+				fresh = read.target
+			}
+		}
+		l.mu.Lock()
+		l.fetching, l.hasFetched, l.fetched, l.fetchErr = false, true, *f, err
+		if fresh != nil {
+			l.target = fresh
+			l.poked = true // tell the row which revision is in force now
+		}
+		l.mu.Unlock()
+		l.kick()
+	}()
+}
+
+// heldIDs is every delivery handed to this lane whose result is not committed. mu is held.
+func (l *lane) heldIDs() []string {
+	ids := make([]string, 0, len(l.buffer)+len(l.onWire)+len(l.answered))
+	for i := range l.buffer {
+		ids = append(ids, l.buffer[i].DeliveryID)
+	}
+	for d := range l.onWire {
+		ids = append(ids, d)
+	}
+	for d := range l.answered {
+		ids = append(ids, d)
+	}
+	return ids
+}
+
+// take puts a fetch's answer to use. It says whether there may be more, and when to look again if not. mu is held.
+func (l *lane) take(poll time.Duration) (more bool, next time.Duration) {
+	f := &l.fetched
+	if !f.found {
+		l.lost = true
+		l.closed = true
+		return false, poll
+	}
+	l.waiters = f.waiters
+	l.inactive = !f.sends
+	l.buffer = append(l.buffer, f.items...)
+	for i := range f.items {
+		if f.items[i].Trigger == triggerFirst {
+			l.e.metrics.waited(f.items[i].waited)
+		}
+	}
+	if len(f.items) > 0 {
+		return len(f.items) >= f.n, pollFirst
+	}
+	return false, min(2*poll, pollMost)
+}
+
+// keepTests drops what was handed to us but not started, or all of it but the tests: it stays due and is fetched, or held, later. mu is held.
+func (l *lane) keepTests(drop bool) {
+	kept := l.buffer[:0]
+	for _, it := range l.buffer {
+		if !drop && it.Trigger == triggerTest {
+			kept = append(kept, it)
+		}
+	}
+	clear(l.buffer[len(kept):])
+	l.buffer = kept
+}
+
+// startSome puts requests on the wire while there are slots. It says whether it stopped because too much is answered and uncommitted. mu is held.
+func (l *lane) startSome(ctx context.Context, now time.Time) (gated bool) {
+	if l.target == nil || l.closed || !l.e.alive(now) {
+		return false
+	}
+	most := min(l.slots, l.target.concurrency)
+	if l.suspect {
+		most = 1
+	}
+	for len(l.buffer) > 0 && len(l.onWire) < most {
+		if l.e.uncommitted.Load() >= uncommitted {
+			return true
+		}
+		it := l.buffer[0]
+		l.buffer[0] = item{}
+		l.buffer = l.buffer[1:]
+		if len(l.onWire) == 0 {
+			l.lastAnswer = now
+		}
+		l.onWire[it.DeliveryID] = now
+		go l.send(ctx, it, l.target)
+	}
+	return false
+}
+
+// send makes one attempt and sees it recorded.
+func (l *lane) send(ctx context.Context, it item, t *target) {
+	e := l.e
+	started := e.Now()
+	r := &result{lane: l, item: it, target: t, attemptID: id.New(id.Attempt, started), started: started, worker: e.workerID()}
+	r.out = e.attempt(ctx, l.endpointID, &it, t, r)
+	if r.out.Class == sender.Canceled && l.isLost() {
+		// Our lease is over: whoever takes the lane records this attempt as unknown, from what the row says we held.
+		l.dropped(it.DeliveryID)
+		return
+	}
+	r.verdict = judge(t.policy, &it, &r.out, e.Random(), e.Now())
+	l.answer(r)
+	e.uncommitted.Add(1)
+	err := e.flushes.do(context.WithoutCancel(ctx), r)
+	e.uncommitted.Add(-1)
+	if err == nil && r.verdict.gone {
+		e.disableGone(context.WithoutCancel(ctx), l)
+	}
+	l.committed(it.DeliveryID)
+}
+
+// attempt signs and sends. The signature carries the time of this attempt.
+func (e *Engine) attempt(ctx context.Context, endpointID string, it *item, t *target, r *result) sender.Outcome {
+	if t.broken != "" {
+		return sender.Outcome{Class: sender.BadConfig, Started: r.started, Err: t.broken}
+	}
+	signed, err := signing.Headers(t.scheme, t.signingKeys(r.started), it.EventID, r.started.Unix(), it.Body)
+	if err != nil {
+		return sender.Outcome{Class: sender.BadConfig, Started: r.started, Err: "this endpoint has no signing secret for its scheme; rotate its secret"}
+	}
+	r.headers = make([]sender.Header, 0, len(signed)+2+len(t.headers))
+	r.headers = append(r.headers, sender.Header{Name: "Content-Type", Value: "application/json"}, sender.Header{Name: "User-Agent", Value: e.UserAgent})
+	for _, h := range signed {
+		r.headers = append(r.headers, sender.Header{Name: h.Name, Value: h.Value})
+	}
+	r.own = len(r.headers)
+	all := append(r.headers, t.headers...)
+	return e.Sender.Send(ctx, sender.Request{EndpointID: endpointID, URL: t.url, Header: all, Body: it.Body, Timeout: t.policy.Timeout(), MaxConns: t.concurrency})
+}
+
+func (l *lane) isLost() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.lost }
+
+// answer frees the slot and learns from the outcome.
+func (l *lane) answer(r *result) {
+	l.mu.Lock()
+	delete(l.onWire, r.item.DeliveryID)
+	l.answered[r.item.DeliveryID] = struct{}{}
+	l.lastAnswer = l.e.Now()
+	if r.item.Trigger != triggerTest {
+		switch {
+		case r.out.Class == sender.Delivered:
+			l.suspect, l.ok, l.proven, l.verified = false, true, true, true
+		case r.out.TimedOut():
+			l.suspect = true
+		}
+	} else if r.out.Class == sender.Delivered {
+		l.verified = true
+	}
+	if r.verdict.gone {
+		l.closed = true
+	}
+	l.mu.Unlock()
+	l.kick()
+}
+
+func (l *lane) committed(deliveryID string) {
+	l.mu.Lock()
+	delete(l.answered, deliveryID)
+	l.mu.Unlock()
+	l.kick()
+}
+
+func (l *lane) dropped(deliveryID string) {
+	l.mu.Lock()
+	delete(l.onWire, deliveryID)
+	l.mu.Unlock()
+	l.kick()
+}
+
+// request fills in what every request to the control loop says of the lane.
+func (l *lane) request(v verb) *control {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := &control{verb: v, endpointID: l.endpointID, tenantID: l.tenantID, gen: l.gen, onWire: len(l.onWire), suspect: l.suspect,
+		ok: l.ok, verified: l.verified, want: len(l.buffer) + len(l.onWire)}
+	return c
+}
+
+// applied takes over the control loop's answer.
+func (l *lane) applied(c *control, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case err != nil:
+	case !c.mine:
+		l.lost = true
+	default:
+		l.slots, l.waiters = c.slots, c.waiters
+		l.ok, l.verified = false, false
+	}
+}
+
+func (l *lane) adjust(ctx context.Context) {
+	c := l.request(adjust)
+	err := l.e.controls.do(ctx, c)
+	l.applied(c, err)
+	if err != nil {
+		l.pause(ctx, err)
+	}
+}
+
+// finish gives the lane back, or learns that there is more to do: then it returns false.
+func (l *lane) finish(ctx context.Context, yield bool) bool {
+	c := l.request(finish)
+	c.yield = yield
+	err := l.e.controls.do(ctx, c)
+	if err != nil {
+		l.pause(ctx, err)
+		return ctx.Err() != nil
+	}
+	if !c.mine {
+		return true
+	}
+	l.applied(c, nil)
+	l.mu.Lock()
+	l.poked = true
+	l.mu.Unlock()
+	return false
+}
+
+// pause waits a little after the database has failed us.
+func (l *lane) pause(ctx context.Context, err error) {
+	if !errors.Is(err, context.Canceled) {
+		l.e.Logger.Warn("lane waits for the database", "endpoint_id", l.endpointID, "error", err)
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(errorBackoff):
+	}
+}
+
+// hold moves what is due at an endpoint that does not send to held, or cancels it. It says whether it succeeded.
+func (l *lane) hold(ctx context.Context) bool {
+	if err := l.e.hold(ctx, l.endpointID); err != nil {
+		l.pause(ctx, err)
+		return false
+	}
+	return true
+}
+
+// detach lets the lane's River job end while its requests hang.
+func (l *lane) detach() {
+	select {
+	case <-l.hung:
+	default:
+		if l.e.detached.Add(1) > detachedMost {
+			l.e.detached.Add(-1)
+			return
+		}
+		close(l.hung)
+	}
+}
+
+const triggerFirst = "first"
