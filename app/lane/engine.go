@@ -43,7 +43,7 @@ type Config struct {
 	Pool, FlushPool *pgxpool.Pool
 	Tickets         Tickets
 	Sender          Sender
-	Policies        *policy.Set
+	Policies        policy.Set
 	Ring            *seal.Ring
 	Logger          *slog.Logger
 	UserAgent       string

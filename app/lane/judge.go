@@ -50,7 +50,7 @@ type verdict struct {
 func judge(p *policy.Policy, it *item, out *sender.Outcome, random float64, now time.Time) verdict {
 	v := verdict{failures: it.Failures, trigger: triggerRetry}
 	switch {
-	case out.Class == sender.Delivered:
+	case p.Success(out.Status):
 		v.action = actionDone
 		return v
 	case out.Class == sender.Canceled:
@@ -58,7 +58,7 @@ func judge(p *policy.Policy, it *item, out *sender.Outcome, random float64, now 
 	case it.Trigger == triggerTest:
 		v.action, v.reason = actionExhausted, ReasonTestFailed
 		return v
-	case out.Class == sender.Gone && p.DisablesOnGone():
+	case p.Gone(out.Status):
 		v.action, v.reason, v.gone = actionExhausted, ReasonGone, true
 		v.failures++
 		return v
@@ -74,15 +74,17 @@ func judge(p *policy.Policy, it *item, out *sender.Outcome, random float64, now 
 		return v
 	}
 	v.failures++
-	if out.Class == sender.BadConfig || (p.AlertsOnly() && policy.ConfigurationError(out.Status)) {
+	if out.Class == sender.BadConfig || (out.Status != 0 && !p.Retries(out.Status)) {
 		v.action, v.reason = actionExhausted, ReasonConfiguration
 		return v
 	}
-	wait, ok := p.NextAttempt(v.failures, random, out.RetryAfter, now)
+	wished, _ := p.RetryAfter(out.RetryAfter, now)
+	next, ok := p.NextAttempt(v.failures, random, wished, now)
 	if !ok {
 		v.action, v.reason = actionExhausted, ReasonExhausted
 		return v
 	}
+	wait := next.Sub(now)
 	v.action, v.wait, v.keepsDue = actionRetry, &wait, true
 	return v
 }

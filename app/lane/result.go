@@ -152,7 +152,7 @@ func (t *retries) add(r *result) {
 	t.unknowns, t.waits = append(t.unknowns, int16(r.verdict.unknowns)), append(t.waits, r.verdict.wait)
 }
 
-// columns are the arrays of statement ResultRecord, $3 to $31.
+// columns are the arrays of statement ResultRecord, $3 to $32.
 type columns struct {
 	delivery, attempt        []string
 	attemptDay               []time.Time
@@ -173,7 +173,7 @@ type columns struct {
 	read, total              []*int32
 	requestedBy              []*string
 	worker                   []string
-	reason                   []*string
+	reason, cause []*string
 }
 
 func (c *columns) add(r *result) {
@@ -223,12 +223,13 @@ func (c *columns) add(r *result) {
 	c.connect, c.tlsTime, c.wait = append(c.connect, micros(out.Connect)), append(c.tlsTime, micros(out.TLSTime)), append(c.wait, micros(out.Wait))
 	c.read, c.total = append(c.read, micros(out.Read)), append(c.total, micros(out.Total))
 	c.requestedBy, c.worker, c.reason = append(c.requestedBy, r.item.RequestedBy), append(c.worker, r.worker), append(c.reason, text(r.verdict.reason))
+	c.cause = append(c.cause, text(out.Cause()))
 }
 
 func (c *columns) args(day time.Time, again bool) []any {
 	return []any{day, again, c.delivery, c.attempt, c.attemptDay, c.action, c.trigger, c.failures, c.started, c.class, c.detail,
 		c.code, c.url, c.headers, c.headerSet, c.bodySize, c.responseHeaders, c.responseBody, c.responseSize, c.note,
-		c.proto, c.remote, c.tls, c.connect, c.tlsTime, c.wait, c.read, c.total, c.requestedBy, c.worker, c.reason}
+		c.proto, c.remote, c.tls, c.connect, c.tlsTime, c.wait, c.read, c.total, c.requestedBy, c.worker, c.reason, c.cause}
 }
 
 // pairs is headers as JSON [[name, value], …], in the order of the wire.

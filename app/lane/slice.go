@@ -367,7 +367,7 @@ func (e *Engine) attempt(ctx context.Context, endpointID string, it *item, t *ta
 	}
 	r.own = len(r.headers)
 	all := append(r.headers, t.headers...)
-	return e.Sender.Send(ctx, sender.Request{EndpointID: endpointID, URL: t.url, Header: all, Body: it.Body, Timeout: t.policy.Timeout(), MaxConns: t.concurrency})
+	return e.Sender.Send(ctx, sender.Request{EndpointID: endpointID, URL: t.url, Header: all, Body: it.Body, Timeout: t.policy.Timeout, MaxConns: t.concurrency})
 }
 
 func (l *lane) isLost() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.lost }

@@ -62,7 +62,7 @@ func joinServer() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer starting.Close()
+	defer unlock(starting)
 	if url, err := running(folder); err == nil {
 		return url, nil
 	}
@@ -103,6 +103,12 @@ func lockFolder(folder, name string, how int) (*os.File, error) {
 	}
 }
 
+// unlock gives the lock up before it closes the file, of which a child between its fork and its exec has a copy.
+func unlock(file *os.File) {
+	_ = syscall.Flock(int(file.Fd()), syscall.LOCK_UN) // fails only for a bad descriptor
+	file.Close()
+}
+
 func serverDir(folder string) string { return filepath.Join(folder, "server") }
 func cleanMark(folder string) string { return filepath.Join(folder, "clean") }
 
@@ -112,7 +118,7 @@ var errNotRunning = errors.New("no keeper runs")
 func running(folder string) (string, error) {
 	alive, err := lockFolder(folder, "keeper", syscall.LOCK_SH|syscall.LOCK_NB)
 	if err == nil {
-		alive.Close()
+		unlock(alive)
 		return "", errNotRunning
 	}
 	text, err := os.ReadFile(filepath.Join(folder, "url"))
@@ -178,27 +184,24 @@ func startKeeper(folder string) (string, error) {
 
 // keep is the keeper: it runs the server until nobody uses it.
 func keep(folder string) error {
-	alive, err := lockFolder(folder, "keeper", syscall.LOCK_EX|syscall.LOCK_NB)
+	alive, err := becomeKeeper(folder)
 	if err != nil {
-		return fmt.Errorf("there is another keeper: %w", err)
+		return err
 	}
-	defer alive.Close()
+	defer unlock(alive)
 	if err := os.Remove(cleanMark(folder)); err != nil {
 		if err := wipe(folder); err != nil {
 			return err
 		}
 	}
-	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	server, err := embedded.Start(context.Background(), embedded.Config{
-		Dir: serverDir(folder), Logger: logger, Offline: true, Settings: map[string]string{
-			"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off",
-			"max_connections": "300", "shared_buffers": "128MB",
-			"wal_level": "minimal", "max_wal_senders": "0", "max_wal_size": "2GB", "checkpoint_timeout": "1h",
-			"autovacuum": "off", "jit": "off",
-		},
-	})
+	server, err := startServer(folder)
 	if err != nil {
-		return err
+		if err := wipe(folder); err != nil { // it may have been made by another version of PostgreSQL
+			return err
+		}
+		if server, err = startServer(folder); err != nil {
+			return err
+		}
 	}
 	defer server.Close()
 	admin := withDatabase(server.URL(), "postgres")
@@ -215,11 +218,42 @@ func keep(folder string) error {
 	if err != nil {
 		return err
 	}
-	defer users.Close() // after the mark: whoever waits for it finds everything settled
+	defer unlock(users) // after the mark: whoever waits for it finds everything settled
 	if err := server.Close(); err != nil {
 		return err
 	}
 	return os.WriteFile(cleanMark(folder), nil, 0o600)
+}
+
+// becomeKeeper tries for a while, because those who ask whether a keeper lives hold the lock for a moment.
+func becomeKeeper(folder string) (*os.File, error) {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(10 * time.Second)
+	for {
+		alive, err := lockFolder(folder, "keeper", syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return alive, err
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			return nil, fmt.Errorf("there is another keeper: %w", err)
+		}
+	}
+}
+
+// startServer gives up what a test does not need: nothing it stores has to survive a crash of the machine.
+func startServer(folder string) (*embedded.Server, error) {
+	return embedded.Start(context.Background(), embedded.Config{
+		Dir: serverDir(folder), Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)), Offline: true,
+		Settings: map[string]string{
+			"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off",
+			"max_connections": "300", "shared_buffers": "128MB",
+			"wal_level": "minimal", "max_wal_senders": "0", "max_wal_size": "2GB", "checkpoint_timeout": "1h",
+			"autovacuum": "off", "jit": "off",
+		},
+	})
 }
 
 // wipe also removes the data when they were put elsewhere.
@@ -250,7 +284,7 @@ func untilUnused(folder string) (*os.File, error) {
 		if time.Since(since) >= linger {
 			return users, nil
 		}
-		users.Close()
+		unlock(users)
 	}
 	return nil, errors.New("the ticker ended")
 }

@@ -31,39 +31,48 @@ func (b binaries) path(name string) string { return filepath.Join(b.dir, name) }
 // findBinaries prefers the postgres of the PATH, then the newest of the usual places, then a fetched one. Data that exist
 // need their own major version: PostgreSQL does not read another's.
 func findBinaries(ctx context.Context, config Config, l layout, account account, major int) (binaries, error) {
-	fits := func(b binaries) bool { return b.major >= oldest && (major == 0 || b.major == major) }
-	var seen []string
-	for _, dir := range slices.Concat(fetchedDirs(l.binaries), onPath(), usualPlaces()) {
+	var others []string
+	for _, dir := range serverDirs(l.binaries) {
 		found, err := examine(ctx, dir, l.place, account)
 		if err != nil {
 			continue // not a server, or not one this account may run
 		}
-		if fits(found) {
+		if found.major >= oldest && (major == 0 || found.major == major) {
 			return found, nil
 		}
-		seen = append(seen, found.version+" in "+found.dir)
+		others = append(others, found.version+" in "+found.dir)
 	}
 	fetched, err := fetchBinaries(ctx, config, l, account, major)
 	if err == nil {
 		return fetched, nil
 	}
-	switch {
-	case major != 0:
-		return binaries{}, fmt.Errorf("%s was made by PostgreSQL %d, which this machine does not have (it has: %s): %w. "+
-			"Install PostgreSQL %d; or dump the data with it and load them into a new folder; or, if they may go, move %s away",
-			l.data, major, strings.Join(append(seen, "none")[:max(len(seen), 1)], ", "), err, major, l.data)
-	default:
+	if major == 0 {
 		return binaries{}, fmt.Errorf("%w. Install PostgreSQL %d or newer, or name a server in WAYBILL_DATABASE_URL", err, oldest)
 	}
+	if len(others) == 0 {
+		others = []string{"none"}
+	}
+	return binaries{}, fmt.Errorf("%s was made by PostgreSQL %d, which is not on this machine (found: %s) and was not fetched (%v). "+
+		"Install PostgreSQL %d; or dump the data with it and load them into a new folder; or, if they may go, move %s away",
+		l.data, major, strings.Join(others, ", "), err, major, l.data)
 }
 
-// onPath follows links to where the programs really are, because a distribution may link only some of them.
+// serverDirs are the folders to look into, each server once however many links lead to it.
+func serverDirs(fetched string) []string {
+	var dirs []string
+	for _, dir := range slices.Concat(fetchedDirs(fetched), onPath(), usualPlaces()) {
+		real, err := filepath.EvalSymlinks(filepath.Join(dir, "postgres"))
+		if err == nil && !slices.Contains(dirs, filepath.Dir(real)) {
+			dirs = append(dirs, filepath.Dir(real))
+		}
+	}
+	return dirs
+}
+
+// onPath is the folder of the postgres that a shell would run, if there is one.
 func onPath() []string {
 	path, err := exec.LookPath("postgres")
 	if err != nil {
-		return nil
-	}
-	if path, err = filepath.EvalSymlinks(path); err != nil {
 		return nil
 	}
 	if path, err = filepath.Abs(path); err != nil {

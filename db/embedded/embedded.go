@@ -22,6 +22,7 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 )
@@ -71,7 +72,9 @@ type Server struct {
 	binaries binaries
 	account  account
 	password string
-	lock     *os.File // nil when the server is another program's
+
+	lock      *os.File // nil when the server is another program's
+	placeLock *os.File // of data kept elsewhere, to which two folders may lead if one was copied
 
 	life context.Context // ends with Close; bounds restarts
 	end  context.CancelFunc
@@ -119,7 +122,8 @@ func start(ctx context.Context, config Config) (*Server, error) {
 	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx))
 	if err := s.open(ctx); err != nil {
 		s.end()
-		lock.Close()
+		unlock(s.placeLock)
+		unlock(s.lock)
 		return nil, err
 	}
 	return s, nil
@@ -132,6 +136,11 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	if s.layout, err = settle(s.layout, s.account, s.logger); err != nil {
 		return err
+	}
+	if s.layout.elsewhere() {
+		if s.placeLock, err = lockFile(filepath.Join(s.layout.place, "lock")); err != nil {
+			return err
+		}
 	}
 	major, err := dataVersion(s.layout.data)
 	if err != nil {
@@ -174,7 +183,7 @@ func join(ctx context.Context, config Config, layout layout) (*Server, error) {
 	defer cancel()
 	err = until(ctx, func() (bool, error) {
 		running, ok := readPID(layout.data)
-		if !ok || running.port == 0 {
+		if !ok || !running.ready {
 			return false, nil // the other program is still starting it
 		}
 		s.port = running.port
@@ -248,7 +257,8 @@ func (s *Server) Close() error {
 	if s.lock == nil {
 		return nil
 	}
-	defer s.lock.Close()
+	defer unlock(s.lock)
+	defer unlock(s.placeLock)
 	if s.process == nil {
 		return nil
 	}

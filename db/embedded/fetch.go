@@ -24,7 +24,7 @@ var releases = map[int]embeddedpostgres.PostgresVersion{
 // fetchBinaries fetches PostgreSQL of this major version (0: the newest) into the data folder.
 func fetchBinaries(ctx context.Context, config Config, l layout, account account, major int) (binaries, error) {
 	if config.Offline {
-		return binaries{}, ErrNoBinaries
+		return binaries{}, fmt.Errorf("%w, and none may be fetched", ErrNoBinaries)
 	}
 	if major == 0 {
 		major = newest

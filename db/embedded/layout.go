@@ -62,8 +62,11 @@ func (l layout) at(place string) layout {
 	return l
 }
 
-// elsewhere are the places for data whose own folder the server's account cannot enter, such as a checkout below /root.
-var elsewhere = []string{"/var/lib/waybill", "/var/tmp/waybill"}
+// elsewhere says whether the server's place is outside of the data folder.
+func (l layout) elsewhere() bool { return l.place != filepath.Join(l.dir, "postgres") }
+
+// otherBases are where to put data whose own folder the server's account cannot enter, such as a checkout below /root.
+var otherBases = []string{"/var/lib/waybill", "/var/tmp/waybill"}
 
 // settle makes the server's place and finds another one, remembered by a link, if the account cannot reach it.
 func settle(l layout, account account, logger *slog.Logger) (layout, error) {
@@ -74,14 +77,14 @@ func settle(l layout, account account, logger *slog.Logger) (layout, error) {
 		return l, nil
 	}
 	link := filepath.Join(l.dir, "postgres")
-	if l.place != link {
+	if l.elsewhere() {
 		return l, fmt.Errorf("%s leads to %s, which the user %s cannot enter", link, l.place, account)
 	}
 	if entries, err := os.ReadDir(link); err != nil || len(entries) > 0 {
 		return l, fmt.Errorf("the user %s cannot enter %s, which has data in it; let that user pass (chmod a+x on the folders above it)", account, link)
 	}
 	var tried []error
-	for _, base := range elsewhere {
+	for _, base := range otherBases {
 		place, err := makeElsewhere(base, account)
 		if err != nil {
 			tried = append(tried, err)

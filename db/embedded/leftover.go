@@ -18,11 +18,12 @@ import (
 
 // running is what a postmaster.pid says.
 type running struct {
-	pid  int
-	port int // 0 until the server has got that far
+	pid   int
+	port  int  // 0 until the server has got that far
+	ready bool // it listens and lets clients in
 }
 
-// readPID reads the lock file of a cluster: the process id is its first line, the port its fourth
+// readPID reads the lock file of a cluster: the process id is its first line, the port its fourth, its state the eighth
 // (src/include/utils/pidfile.h of PostgreSQL).
 func readPID(data string) (running, bool) {
 	text, err := os.ReadFile(filepath.Join(data, "postmaster.pid"))
@@ -37,6 +38,9 @@ func readPID(data string) (running, bool) {
 	r := running{pid: pid}
 	if len(lines) > 3 {
 		r.port, _ = strconv.Atoi(strings.TrimSpace(lines[3]))
+	}
+	if len(lines) > 7 {
+		r.ready = strings.TrimSpace(lines[7]) == "ready"
 	}
 	return r, true
 }

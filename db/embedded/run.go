@@ -86,6 +86,8 @@ func (s *Server) runOnce(ctx context.Context) (string, error) {
 	return "", nil
 }
 
+// ready waits for the server's own word in its pid file before it connects: until then another server may be listening on
+// the port, and ours be about to find out.
 func (s *Server) ready(ctx context.Context, p *process) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -98,6 +100,9 @@ func (s *Server) ready(ctx context.Context, p *process) error {
 	}()
 	var last error
 	err := until(ctx, func() (bool, error) {
+		if r, ok := readPID(s.layout.data); !ok || r.pid != p.pid || !r.ready {
+			return false, nil
+		}
 		last = ping(ctx, s.url("postgres"))
 		if code := db.Code(last); code != "" && !db.IsUnavailable(last) {
 			return false, last // it answers, and does not want us
@@ -112,7 +117,7 @@ func (s *Server) ready(ctx context.Context, p *process) error {
 	case db.Code(err) == "28P01":
 		return fmt.Errorf("the server does not take the password in %s: %w", s.layout.password, err)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("the server did not answer in time: %w", last)
+		return fmt.Errorf("the server did not answer in time: %w", errors.Join(err, last))
 	}
 	return err
 }

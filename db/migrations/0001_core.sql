@@ -277,6 +277,7 @@ create table attempts (
     requested_by     text,
     started_at       timestamptz not null,
     class            text not null,
+    cause            text,
     detail           text,
     code             integer,
     url              text not null,
@@ -298,7 +299,7 @@ create table attempts (
     worker_id        text not null,
     primary key (id, day)
 ) partition by range (day);
-comment on table attempts is 'One HTTP call of a delivery, with the evidence. Times in microseconds. class is a word of package verdict.';
+comment on table attempts is 'One HTTP call of a delivery, with the evidence. Times in microseconds. class is a word of package verdict; cause tells a TLS failure''s reason or a time-out''s phase.';
 comment on column attempts.request_headers is 'JSON [[name, value], …] as sent, without the endpoint''s own static headers: those are in header_sets.';
 -- AttemptList, and the guarantee that no two attempts of a delivery share a number.
 create unique index attempts_by_delivery on attempts (delivery_id, number, day);

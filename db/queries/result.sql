@@ -8,11 +8,11 @@ with r as materialized (
     from unnest($3::text[], $4::text[], $5::date[], $6::text[], $7::text[], $8::integer[], $9::timestamptz[], $10::text[], $11::text[],
                 $12::integer[], $13::text[], $14::text[], $15::text[], $16::integer[], $17::text[], $18::bytea[], $19::bigint[], $20::text[],
                 $21::text[], $22::text[], $23::text[], $24::integer[], $25::integer[], $26::integer[], $27::integer[], $28::integer[],
-                $29::text[], $30::text[], $31::text[])
+                $29::text[], $30::text[], $31::text[], $32::text[])
          as u(delivery_id, attempt_id, attempt_day, action, trigger, failures, started_at, class, detail,
               code, url, request_headers, header_set_id, body_size, response_headers, response_body, response_size, response_note,
               proto, remote, tls, connect_us, tls_us, wait_us, read_us, total_us,
-              requested_by, worker_id, reason)
+              requested_by, worker_id, reason, cause)
 ), moved as (
     update deliveries d
     set attempts = d.attempts + 1,
@@ -30,10 +30,10 @@ with r as materialized (
       and (not $2 or not exists (select from attempts a where a.id = r.attempt_id and a.day = r.attempt_day))
     returning d.id, d.day, d.tenant_id, d.endpoint_id, d.attempts as number, d.status, d.test
 ), kept as (
-    insert into attempts (id, day, tenant_id, endpoint_id, delivery_id, number, trigger, requested_by, started_at, class, detail, code, url,
+    insert into attempts (id, day, tenant_id, endpoint_id, delivery_id, number, trigger, requested_by, started_at, class, cause, detail, code, url,
                           request_headers, header_set_id, body_size, response_headers, response_body, response_size, response_note, proto,
                           remote, tls, connect_us, tls_us, wait_us, read_us, total_us, worker_id)
-    select r.attempt_id, r.attempt_day, m.tenant_id, m.endpoint_id, m.id, m.number, r.trigger, r.requested_by, r.started_at, r.class, r.detail,
+    select r.attempt_id, r.attempt_day, m.tenant_id, m.endpoint_id, m.id, m.number, r.trigger, r.requested_by, r.started_at, r.class, r.cause, r.detail,
            r.code, r.url, r.request_headers, r.header_set_id, r.body_size, r.response_headers, r.response_body, r.response_size,
            r.response_note, r.proto, r.remote, r.tls, r.connect_us, r.tls_us, r.wait_us, r.read_us, r.total_us, r.worker_id
     from r
