@@ -1,0 +1,60 @@
+// Package api is Waybill's JSON API over HTTP.
+//
+// It promises that every route stands in one table, with whom it serves, what right it needs, what it takes and what it
+// answers, and that the mux, the OpenAPI document and the tests of isolation are made from that table; that a caller is known before a
+// byte of the body is read; that every input is bounded and checked strictly; that every error is a problem (RFC 9457) of a documented type
+// with a request id; and that a database that cannot answer is 503, never something about rights or absence.
+//
+// Handlers parse, call an operation and show what it returned. The rules are in the operations.
+package api
+
+import (
+	"cmp"
+	"log/slog"
+	"net/http"
+	"slices"
+	"time"
+
+	"waybill/app/account"
+)
+
+// Config is what the API is made of. A file of routes adds the service that its routes call.
+type Config struct {
+	URL string           // the public address, without a slash at the end: links and problem types begin with it
+	Log *slog.Logger     // one line a request; required
+	Now func() time.Time // for rate limits and durations; required
+
+	Accounts *account.Service
+}
+
+// API answers the API's requests. It is an http.Handler for everything below /v1/.
+type API struct {
+	Config
+	mux    *http.ServeMux
+	limits *limiter
+	spec   []byte // the OpenAPI document
+}
+
+// New makes the API. It panics when the table of routes contradicts itself: that is a mistake in the program.
+func New(config Config) *API {
+	a := &API{Config: config, mux: http.NewServeMux(), limits: newLimiter(config.Now)}
+	routes := a.Routes()
+	a.spec = document(config.URL, routes)
+	for _, route := range routes {
+		a.mux.Handle(route.Method+" "+route.Pattern, a.handler(route))
+	}
+	return a
+}
+
+// Routes is every route as it is served, ordered by pattern and method. A file of routes adds its own here.
+func (a *API) Routes() []Route {
+	routes := table(slices.Concat(
+		a.documentRoutes(),
+		a.tenantRoutes(),
+		a.keyRoutes(),
+	))
+	slices.SortFunc(routes, func(x, y Route) int {
+		return cmp.Or(cmp.Compare(x.Pattern, y.Pattern), cmp.Compare(x.Method, y.Method))
+	})
+	return routes
+}
