@@ -30,6 +30,9 @@ var forbidden = addrs(
 	"fd00:ec2::254", "fdaa::3", "fe80::1", "fec0::1", "ff02::1",
 )
 
+// ErrLetThrough is in the error of a SelfTest whose proxy lets a forbidden address through, and not in that of one that is silent.
+var ErrLetThrough = errors.New("the proxy does not refuse what it must")
+
 // selfTestWithin bounds a self-test whose context has no nearer end.
 const selfTestWithin = AnswerWithin + 2*time.Second
 
@@ -70,7 +73,7 @@ func SelfTest(ctx context.Context, proxyURL string, allow []netip.Prefix) error 
 	wg.Wait()
 	if len(passed) > 0 {
 		slices.Sort(passed)
-		return fmt.Errorf("egress self-test: the proxy does not refuse %s", strings.Join(passed, ", "))
+		return fmt.Errorf("egress self-test: %w: %s", ErrLetThrough, strings.Join(passed, ", "))
 	}
 	if silent != nil {
 		return fmt.Errorf("egress self-test: the proxy does not answer: %w", silent)
