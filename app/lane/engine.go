@@ -122,11 +122,8 @@ func PoolOptions(name string, conns int32) db.Options {
 	}}
 }
 
-// Run joins the workers, runs the loops, and returns when ctx ends. Call Drain first to give the lanes back in order.
-func (e *Engine) Run(ctx context.Context) error {
-	if err := e.join(ctx); err != nil {
-		return err
-	}
+// Run runs the loops and returns when ctx ends. Call Join before it, and Drain before ctx ends, to give the lanes back in order.
+func (e *Engine) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, loop := range []func(context.Context){
 		e.controls.loop, e.fetches.loop, e.fetches.loop, e.targets.loop, e.flushes.loop, e.flushes.loop, e.beatLoop, e.sweepLoop,
@@ -134,12 +131,12 @@ func (e *Engine) Run(ctx context.Context) error {
 		wg.Go(func() { loop(ctx) })
 	}
 	wg.Wait()
+	e.currentLease().cancel()
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	if _, err := e.pool.Exec(leaving, sqlWorkerStop, e.workerID()); err != nil {
 		e.Logger.Warn("this process could not leave the workers; its lease runs out by itself", "error", err)
 	}
-	return nil
 }
 
 // Work uses a ticket: it takes the lane and sends what is due, and returns when the lane is given back or when it hangs, in which
@@ -244,8 +241,8 @@ func (e *Engine) Running() (lanes, hanging int) {
 	return len(e.lanes), int(e.detached.Load())
 }
 
-// join enters table workers under a new id.
-func (e *Engine) join(ctx context.Context) error {
+// Join enters table workers under a new id, under which lanes can be claimed.
+func (e *Engine) Join(ctx context.Context) error {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
@@ -256,7 +253,6 @@ func (e *Engine) join(ctx context.Context) error {
 		return fmt.Errorf("join the workers: %w", err)
 	}
 	l.ctx, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	context.AfterFunc(ctx, l.cancel)
 	e.mu.Lock()
 	e.lease = l
 	e.mu.Unlock()
@@ -300,7 +296,7 @@ func (e *Engine) beatLoop(ctx context.Context) {
 		}
 		e.Logger.Error("the lease of this process is over; its lanes stop and it joins again", "worker_id", l.id, "error", err)
 		e.abandon(l)
-		for e.join(ctx) != nil {
+		for e.Join(ctx) != nil {
 			select {
 			case <-ctx.Done():
 				return

@@ -173,7 +173,7 @@ type columns struct {
 	read, total              []*int32
 	requestedBy              []*string
 	worker                   []string
-	reason, cause []*string
+	reason, cause            []*string
 }
 
 func (c *columns) add(r *result) {

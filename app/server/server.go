@@ -1,0 +1,293 @@
+// Package server puts the program together: it is the only place that knows every part. Start brings the parts up in order, each needing only those
+// before it: database, schema, egress proxy (which must pass its self-test), sender, lanes, dispatcher, River, HTTP. Stop takes them
+// down in the opposite order and gives back what this process holds.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"waybill/app/egress"
+	"waybill/app/lane"
+	"waybill/app/outbox"
+	"waybill/app/policy"
+	"waybill/app/seal"
+	"waybill/app/sender"
+	"waybill/db"
+	"waybill/db/embedded"
+	"waybill/jobs"
+)
+
+// Server is the running program.
+type Server struct {
+	Config Config
+	Logger *slog.Logger
+
+	Policies policy.Set
+	Ring     *seal.Ring
+	// DatabaseURL is where the database is, the embedded one's too.
+	DatabaseURL string
+	Pool        *pgxpool.Pool
+	Engine      *lane.Engine
+	Inserter    *jobs.Inserter
+	Waker       *lane.Waker
+	Services    Services
+
+	embedded   *embedded.Server
+	proxy      *egress.Proxy
+	proxyURL   string
+	sender     *sender.Sender
+	enginePool *pgxpool.Pool
+	flushPool  *pgxpool.Pool
+	dispatcher *outbox.Dispatcher
+	river      *jobs.Client
+	http       *http.Server
+	listener   net.Listener
+
+	stops  []func(context.Context) // in the order of the starts
+	failed chan error
+}
+
+// stopGrace is added to the longest request's timeout: what a stop waits for before it cancels.
+const stopGrace = 5 * time.Second
+
+// selfTestEvery is how often the running proxy is asked again whether it refuses what it must.
+const selfTestEvery = time.Hour
+
+// Start brings the program up. When it returns an error, nothing of it is left running.
+func Start(ctx context.Context, c Config, logger *slog.Logger) (*Server, error) {
+	s := &Server{Config: c, Logger: logger, failed: make(chan error, 4)}
+	for _, step := range []struct {
+		name string
+		run  func(context.Context) error
+		when bool
+	}{
+		{"policy", s.startPolicy, true},
+		{"egress proxy", s.startProxy, s.needsSender() || c.Has(Proxy)},
+		{"database", s.startDatabase, s.needsDatabase()},
+		{"services", s.startServices, s.needsDatabase()},
+		{"sender", s.startSender, s.needsSender()},
+		{"workers", s.startWorkers, c.Has(Worker)},
+		{"web", s.startHTTP, s.needsDatabase()},
+	} {
+		if !step.when {
+			continue
+		}
+		if err := step.run(ctx); err != nil {
+			s.Stop(context.WithoutCancel(ctx))
+			return nil, fmt.Errorf("start %s: %w", step.name, err)
+		}
+	}
+	return s, nil
+}
+
+func (s *Server) needsDatabase() bool { return s.Config.Has(Web) || s.Config.Has(Worker) }
+func (s *Server) needsSender() bool   { return s.needsDatabase() }
+
+// Failed receives the error of a part that ended by itself.
+func (s *Server) Failed() <-chan error { return s.failed }
+
+// Addr is the address that the HTTP server listens on.
+func (s *Server) Addr() string { return s.listener.Addr().String() }
+
+// ProxyURL is where the egress proxy is.
+func (s *Server) ProxyURL() string { return s.proxyURL }
+
+func (s *Server) onStop(stop func(context.Context)) { s.stops = append(s.stops, stop) }
+
+// Stop takes the program down: no new work, what is on the wire is answered and recorded (for as long as the longest timeout and five
+// seconds), lanes are given back, then the rest. A second call does nothing.
+func (s *Server) Stop(ctx context.Context) {
+	stops := s.stops
+	s.stops = nil
+	for i := len(stops) - 1; i >= 0; i-- {
+		stops[i](ctx)
+	}
+}
+
+func (s *Server) startPolicy(context.Context) (err error) {
+	if s.Policies, err = s.Config.LoadPolicy(); err != nil {
+		return err
+	}
+	if !s.needsDatabase() {
+		return nil
+	}
+	keys, err := keptSecret(s.Config.SecretKeys, s.Config.Data, "secret_keys", seal.NewKey)
+	if err != nil {
+		return err
+	}
+	if s.Ring, err = seal.ParseRing(keys.Reveal()); err != nil {
+		return fmt.Errorf("WAYBILL_SECRET_KEYS: %w", err)
+	}
+	return nil
+}
+
+func (s *Server) startDatabase(ctx context.Context) (err error) {
+	s.DatabaseURL = s.Config.DatabaseURL
+	if s.DatabaseURL == "" {
+		s.Logger.Info("WAYBILL_DATABASE_URL is not set; starting the embedded Postgres", "data", s.Config.Data)
+		if s.embedded, err = embedded.Start(ctx, embedded.Config{Dir: s.Config.Data, Logger: s.Logger}); err != nil {
+			return err
+		}
+		s.onStop(func(context.Context) {
+			if err := s.embedded.Close(); err != nil {
+				s.Logger.Error("the embedded Postgres did not stop cleanly", "error", err)
+			}
+		})
+		s.DatabaseURL = s.embedded.URL()
+	}
+	if s.Config.Migrate || s.embedded != nil {
+		if _, err := db.Migrate(ctx, s.DatabaseURL, s.Logger); err != nil {
+			return err
+		}
+	}
+	if s.Pool, err = db.Open(ctx, s.DatabaseURL, db.Options{AppName: "waybill", MaxConns: 20}); err != nil {
+		return err
+	}
+	s.onStop(func(context.Context) { s.Pool.Close() })
+	state, err := db.SchemaState(ctx, s.Pool)
+	if err != nil {
+		return err
+	}
+	switch state {
+	case db.Newer:
+		return errors.New("the database's schema is newer than this program; run the version that migrated it, or a later one")
+	case db.Behind:
+		s.Logger.Warn("the database's schema is older than this program; run `waybill migrate`")
+	}
+	return jobs.MakePartitions(ctx, s.Pool)
+}
+
+func (s *Server) startProxy(ctx context.Context) (err error) {
+	s.proxyURL = s.Config.ProxyURL
+	alone := !s.needsDatabase()
+	if s.proxyURL == "" {
+		cfg := egress.Config{Allow: s.Config.EgressAllow, Logger: s.Logger}
+		if alone {
+			cfg.Addr = s.Config.Addr
+		}
+		if s.proxy, err = egress.Start(ctx, cfg); err != nil {
+			return err
+		}
+		s.onStop(func(ctx context.Context) {
+			ctx, cancel := context.WithTimeout(ctx, stopGrace)
+			defer cancel()
+			if err := s.proxy.Close(ctx); err != nil {
+				s.Logger.Warn("the egress proxy did not stop cleanly", "error", err)
+			}
+		})
+		s.proxyURL = s.proxy.URL()
+	}
+	if err := egress.SelfTest(ctx, s.proxyURL, s.Config.EgressAllow); err != nil {
+		return fmt.Errorf("the egress proxy does not protect: %w", err)
+	}
+	s.goLoop(s.selfTestLoop)
+	return nil
+}
+
+// selfTestLoop asks the running proxy every hour. A proxy that lets a forbidden address through ends the program: no promise is worth sending on.
+func (s *Server) selfTestLoop(ctx context.Context) {
+	tick := time.NewTicker(selfTestEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := egress.SelfTest(ctx, s.proxyURL, s.Config.EgressAllow); err != nil && ctx.Err() == nil {
+			s.Logger.Error("the egress proxy failed its self-test", "error", err)
+			if errors.Is(err, egress.ErrLetThrough) {
+				s.failed <- err
+				return
+			}
+		}
+	}
+}
+
+// goLoop runs a loop from now until this point of the stop is reached.
+func (s *Server) goLoop(loop func(context.Context)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		loop(ctx)
+	}()
+	s.onStop(func(context.Context) {
+		cancel()
+		<-ended
+	})
+}
+
+func (s *Server) startSender(context.Context) (err error) {
+	if s.sender, err = sender.New(sender.Config{ProxyURL: s.proxyURL, Logger: s.Logger}); err != nil {
+		return err
+	}
+	s.onStop(func(context.Context) { s.sender.Close() })
+	return nil
+}
+
+func (s *Server) startWorkers(ctx context.Context) (err error) {
+	if s.enginePool, err = db.Open(ctx, s.DatabaseURL, lane.PoolOptions("waybill lanes", 12)); err != nil {
+		return err
+	}
+	s.onStop(func(context.Context) { s.enginePool.Close() })
+	if s.flushPool, err = db.Open(ctx, s.DatabaseURL, lane.PoolOptions("waybill results", 4)); err != nil {
+		return err
+	}
+	s.onStop(func(context.Context) { s.flushPool.Close() })
+
+	workers := jobs.DefaultWorkers
+	s.Engine = lane.New(lane.Config{
+		Pool: s.enginePool, FlushPool: s.flushPool, Tickets: s.Inserter, Sender: s.sender, Policies: s.Policies, Ring: s.Ring, Logger: s.Logger,
+		UserAgent: UserAgent(s.Config.URL), Places: workers.Lanes,
+	})
+	if err := s.Engine.Join(ctx); err != nil {
+		return err
+	}
+	s.goLoop(s.Engine.Run)
+	s.dispatcher = outbox.NewDispatcher(outbox.Dispatcher{
+		Pool: s.enginePool, Waker: s.Waker, Poke: s.Engine.Poke, URL: s.Config.URL, Logger: s.Logger})
+
+	if s.river, err = jobs.NewClient(s.Pool, s.Engine, &jobs.Chores{Pool: s.Pool}, workers, s.Logger); err != nil {
+		return err
+	}
+	if err := s.river.Start(context.WithoutCancel(ctx)); err != nil {
+		return fmt.Errorf("start River: %w", err)
+	}
+	s.onStop(s.stopWorkers)
+	s.goLoop(func(ctx context.Context) {
+		db.Listen(ctx, s.enginePool, s.Logger, []string{lane.ChannelOutbox, lane.ChannelLane}, s.dispatcher.Ring, func(channel, payload string) {
+			if channel == lane.ChannelOutbox {
+				s.dispatcher.Ring()
+			} else {
+				s.Engine.Poke(payload)
+			}
+		})
+	})
+	s.goLoop(s.dispatcher.Run)
+	return nil
+}
+
+// stopWorkers lets what is on the wire be answered and recorded, gives the lanes back, and then ends River.
+func (s *Server) stopWorkers(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, s.Policies.LongestTimeout()+stopGrace)
+	defer cancel()
+	if err := s.Engine.Drain(ctx); err != nil {
+		lanes, hanging := s.Engine.Running()
+		s.Logger.Warn("lanes did not end in time; others take them over when the lease is over", "lanes", lanes, "hanging", hanging)
+	}
+	if err := s.river.Stop(ctx); err != nil {
+		s.Logger.Warn("jobs did not end in time", "error", err)
+	}
+}
+
+// UserAgent is what receivers see: who calls, and where that is explained.
+func UserAgent(url string) string { return "Waybill/1 (+" + url + "/docs/receiving)" }
