@@ -30,17 +30,18 @@ var forbidden = addrs(
 	"fd00:ec2::254", "fdaa::3", "fe80::1", "fec0::1", "ff02::1",
 )
 
-// ErrLetThrough is in the error of a SelfTest whose proxy lets a forbidden address through, and not in that of one that is silent.
+// ErrLetThrough is in the error of a SelfTest whose proxy lets a forbidden address through, and not in that of
+// one that is silent.
 var ErrLetThrough = errors.New("the proxy does not refuse what it must")
 
 // selfTestWithin bounds a self-test whose context has no nearer end.
 const selfTestWithin = AnswerWithin + 2*time.Second
 
 // SelfTest asks the running proxy at proxyURL (http://[user:password@]host:port) to CONNECT to what must be
-// refused: addresses of both families from every range that is not public, except those inside allow. It
-// fails when one is let through or tried, and when the proxy does not answer. It needs no network beyond the
-// proxy, and takes some round trips to it when all is well. Any smokescreen with the same ranges passes, also one
-// that is not started by us.
+// refused: addresses of both families from every range that is not public, except those inside allow. It fails
+// with ErrLetThrough when one is let through or tried, and with another error when the proxy does not answer. It
+// needs no network beyond the proxy, and takes some round trips to it when all is well. Any smokescreen with the
+// same ranges passes, also one that is not started by us.
 func SelfTest(ctx context.Context, proxyURL string, allow []netip.Prefix) error {
 	u, err := url.Parse(proxyURL)
 	if err != nil || u.Scheme != "http" || u.Host == "" {

@@ -3,6 +3,7 @@ package egress
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -39,7 +40,7 @@ func TestSelfTestFindsAHole(t *testing.T) {
 			prefix := netip.MustParsePrefix(hole)
 			p := startProxy(t, Config{Allow: []netip.Prefix{prefix}}, deadDial)
 			err := SelfTest(t.Context(), p.URL(), nil)
-			if err == nil || !strings.Contains(err.Error(), "does not refuse") {
+			if !errors.Is(err, ErrLetThrough) {
 				t.Fatalf("SelfTest: %v", err)
 			}
 			// It names what it found, and only that.
@@ -92,6 +93,8 @@ func TestSelfTestJudgesOtherProxies(t *testing.T) {
 				t.Error(err)
 			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 				t.Errorf("SelfTest: %v, want %q", err, c.want)
+			case errors.Is(err, ErrLetThrough) != (c.want == "does not refuse"):
+				t.Errorf("SelfTest: %v", err)
 			}
 		})
 	}
