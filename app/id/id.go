@@ -34,11 +34,13 @@ const (
 	Worker   Prefix = "wrk" // one process that sends
 	Audit    Prefix = "aud"
 	Recovery Prefix = "rcv"
+
+	HeaderSet Prefix = "hdr" // an endpoint's static headers, one version of them
 )
 
 // Prefixes lists every prefix there is.
 func Prefixes() []Prefix {
-	return []Prefix{Tenant, Endpoint, Event, Delivery, Attempt, Key, Secret, Member, Session, Worker, Audit, Recovery}
+	return []Prefix{Tenant, Endpoint, Event, Delivery, Attempt, Key, Secret, Member, Session, Worker, Audit, Recovery, HeaderSet}
 }
 
 const (
@@ -151,7 +153,7 @@ func Day(id string) (time.Time, error) {
 
 func known(prefix string) bool {
 	switch Prefix(prefix) {
-	case Tenant, Endpoint, Event, Delivery, Attempt, Key, Secret, Member, Session, Worker, Audit, Recovery:
+	case Tenant, Endpoint, Event, Delivery, Attempt, Key, Secret, Member, Session, Worker, Audit, Recovery, HeaderSet:
 		return true
 	default:
 		return false

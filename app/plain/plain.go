@@ -1,5 +1,6 @@
-// Package plain says which texts people may store as names and descriptions: one line of Unicode that can be shown anywhere
-// without moving a cursor, ending a line or turning the writing direction of what follows. The package knows nobody.
+// Package plain says which texts people may store: as a name or description one line of Unicode that can be shown anywhere
+// without moving a cursor, ending a line or turning the writing direction of what follows; and how deep a JSON text nests. The package
+// knows nobody.
 package plain
 
 import (
@@ -49,4 +50,25 @@ func Clip(text string, most int) string {
 		n++
 	}
 	return kept.String()
+}
+
+// Depth is how many arrays and objects of a JSON text are open at once at most. Of a text that is no JSON it is some number of no meaning;
+// it never reads beyond the text's end, and takes time in proportion to it.
+func Depth(json []byte) int {
+	depth, deepest, inString := 0, 0, false
+	for i := 0; i < len(json); i++ {
+		switch c := json[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{' || c == '[':
+			depth++
+			deepest = max(deepest, depth)
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return deepest
 }

@@ -161,3 +161,6 @@ create table event_types (
 );
 comment on column event_types.schema is 'JSON Schema 2020-12 of the event''s data, as the platform wrote it.';
 comment on column event_types.example is 'An example of the event''s data; what a test event sends unless told otherwise.';
+
+-- SecretPrune: secrets whose overlap is over.
+create index signing_secrets_by_expiry on signing_secrets (expires_at) where expires_at is not null;
