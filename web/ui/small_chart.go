@@ -1,0 +1,89 @@
+package ui
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Strip is the outcomes of an endpoint's last attempts, oldest first: the health strip.
+type Strip struct {
+	Outcomes []Tone // Good, Bad or, for what is not known, Mute
+}
+
+// stripLength is how many outcomes a strip has room for.
+const stripLength = 50
+
+// Summary is the strip in words.
+func (s Strip) Summary() string {
+	if len(s.Outcomes) == 0 {
+		return "No attempts yet"
+	}
+	good := int64(0)
+	for _, outcome := range s.Outcomes {
+		if outcome == Good {
+			good++
+		}
+	}
+	return fmt.Sprintf("%d of the last %s delivered", good, Count(int64(len(s.Outcomes)), "attempt", "attempts"))
+}
+
+// path draws the marks of one tone as strokes, a mark every four units: tall for failures, so that they are
+// seen without colour. One path a tone keeps a strip of fifty in some four hundred bytes.
+func (s Strip) path(tone Tone) string {
+	shown := s.Outcomes[max(0, len(s.Outcomes)-stripLength):]
+	var d strings.Builder
+	for i, outcome := range shown {
+		if outcome != tone {
+			continue
+		}
+		from := 6
+		if tone == Bad {
+			from = 0
+		}
+		fmt.Fprintf(&d, "M%d %dV16", 2+4*(stripLength-len(shown)+i), from)
+	}
+	return d.String()
+}
+
+// Phase is a part of an attempt's time.
+type Phase struct {
+	Name string
+	Took time.Duration
+}
+
+// Phases is how an attempt spent its time, in order.
+type Phases struct {
+	Parts []Phase
+	Total time.Duration
+}
+
+// phaseBar is a phase as drawn.
+type phaseBar struct {
+	Class, X, Width, Name, Took string
+}
+
+func (p Phases) bars() []phaseBar {
+	sum := time.Duration(0)
+	for _, part := range p.Parts {
+		sum += max(part.Took, 0)
+	}
+	// The parts may say less than the total (time between them); the bar is the total.
+	whole, at := float64(max(sum, p.Total, 1)), 0.0
+	bars := make([]phaseBar, len(p.Parts))
+	for i, part := range p.Parts {
+		took := float64(max(part.Took, 0))
+		bars[i] = phaseBar{
+			Class: fmt.Sprintf("phase-%d", i+1), X: percent(at, whole), Width: percent(took, whole),
+			Name: part.Name, Took: Span(part.Took),
+		}
+		at += took
+	}
+	return bars
+}
+
+// ShareBar is a part of a whole as a bar with its percentage in words.
+type ShareBar struct {
+	Part, Whole int64
+	Tone        Tone
+}
