@@ -15,7 +15,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"waybill/app/account"
+	"waybill/app/catalog"
+	"waybill/app/endpoint"
 )
 
 // Config is what the API is made of. A file of routes adds the service that its routes call.
@@ -24,7 +28,10 @@ type Config struct {
 	Log *slog.Logger     // one line a request; required
 	Now func() time.Time // for rate limits and durations; required
 
-	Accounts *account.Service
+	DB        *pgxpool.Pool // what is published goes into its outbox
+	Accounts  *account.Service
+	Endpoints *endpoint.Service
+	Types     *catalog.Types
 }
 
 // API answers the API's requests. It is an http.Handler for everything below /v1/.
@@ -52,6 +59,10 @@ func (a *API) Routes() []Route {
 		a.documentRoutes(),
 		a.tenantRoutes(),
 		a.keyRoutes(),
+		a.endpointRoutes(),
+		a.secretRoutes(),
+		a.typeRoutes(),
+		a.publishRoutes(),
 	))
 	slices.SortFunc(routes, func(x, y Route) int {
 		return cmp.Or(cmp.Compare(x.Pattern, y.Pattern), cmp.Compare(x.Method, y.Method))

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/swaggest/jsonschema-go"
 	openapi "github.com/swaggest/openapi-go"
 	"github.com/swaggest/openapi-go/openapi31"
@@ -35,6 +36,7 @@ func document(address string, routes []Route) []byte {
 	r.SpecSchema().SetHTTPBearerTokenSecurity("key", "", "An API key: wbp_… of the platform, wbt_… of a tenant.")
 	r.DefaultOptions = append(r.DefaultOptions, jsonschema.InterceptDefName(schemaName), jsonschema.InterceptNullability(nullability))
 	r.AddTypeMapping(time.Time{}, timestamp(""))
+	r.AddTypeMapping(jsontext.Value{}, anyJSON{})
 	for _, route := range routes {
 		if err := describe(r, route); err != nil {
 			panic(fmt.Sprintf("api: %s %s cannot be described: %v", route.Method, route.Pattern, err))
@@ -134,6 +136,11 @@ type timestamp string
 func (timestamp) JSONSchemaBytes() ([]byte, error) {
 	return []byte(`{"type":"string","format":"date-time","examples":["2026-11-17T09:41:05.123Z"]}`), nil
 }
+
+// anyJSON stands for jsontext.Value in schemas.
+type anyJSON struct{}
+
+func (anyJSON) JSONSchemaBytes() ([]byte, error) { return []byte(`{}`), nil }
 
 // schemaName names a schema by its Go type, which is written for that: api.Endpoint is Endpoint, List[api.Endpoint] is EndpointList.
 func schemaName(t reflect.Type, _ string) string {

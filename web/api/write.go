@@ -38,14 +38,24 @@ func WriteNothing(w http.ResponseWriter) error {
 	return nil
 }
 
-// writeAs marshals first and writes then, so that an answer is never half of one.
+// WriteRaw answers with a JSON body that is kept as it is, to the byte.
+func WriteRaw(w http.ResponseWriter, status int, body []byte) error {
+	writeText(w, status, "application/json", body)
+	return nil
+}
+
+// writeAs marshals first and writes then, so that an answer is never half of one. Raw values in the body keep their numbers and strings, not their
+// white space.
 func writeAs(w http.ResponseWriter, status int, contentType string, body any) {
-	text, err := json.Marshal(body, jsontext.AllowInvalidUTF8(true))
+	text, err := json.Marshal(body, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true), jsontext.PreserveRawStrings(true))
 	if err != nil {
 		// Bodies are our own structs of strings, numbers and times: this is a mistake in the program.
 		panic("api: " + err.Error())
 	}
-	text = append(text, '\n')
+	writeText(w, status, contentType, append(text, '\n'))
+}
+
+func writeText(w http.ResponseWriter, status int, contentType string, text []byte) {
 	header := w.Header()
 	header.Set("Content-Type", contentType)
 	header.Set("Content-Length", strconv.Itoa(len(text)))
