@@ -74,7 +74,7 @@ type Engine struct {
 	flushes  *batcher[*result]
 
 	draining    atomic.Bool
-	uncommitted atomic.Int64
+	gate        gate
 	detached    atomic.Int64
 	working     atomic.Int64 // Work calls under way: places taken
 	metrics     Metrics

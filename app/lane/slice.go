@@ -199,7 +199,7 @@ func (l *lane) run(ctx context.Context) {
 			wait = hungAfter
 		}
 		if gated {
-			wait = min(wait, gateRecheck)
+			wait = hungAfter // the gate kicks us when it opens
 		}
 		if stuckIn := hungAfter - now.Sub(l.lastAnswerAt()); stuckIn > 0 {
 			wait = min(wait, stuckIn+time.Millisecond)
@@ -314,7 +314,7 @@ func (l *lane) startSome(ctx context.Context, now time.Time) (gated bool) {
 		most = 1
 	}
 	for len(l.buffer) > 0 && len(l.onWire) < most {
-		if l.e.uncommitted.Load() >= uncommitted {
+		if l.e.gate.shut(l) {
 			return true
 		}
 		it := l.buffer[0]
@@ -335,16 +335,16 @@ func (l *lane) send(ctx context.Context, it item, t *target) {
 	started := e.Now()
 	r := &result{lane: l, item: it, target: t, attemptID: id.New(id.Attempt, started), started: started, worker: e.workerID()}
 	r.out = e.attempt(ctx, l.endpointID, &it, t, r)
-	if r.out.Class == sender.Canceled && l.isLost() {
-		// Our lease is over: whoever takes the lane records this attempt as unknown, from what the row says we held.
+	if r.out.Class == sender.Canceled && (l.isLost() || !r.out.Sent) {
+		// Nothing left us; or our lease is over, and whoever takes the lane records this attempt as unknown, from what the row says we held.
 		l.dropped(it.DeliveryID)
 		return
 	}
 	r.verdict = judge(t.policy, &it, &r.out, e.Random(), e.Now())
 	l.answer(r)
-	e.uncommitted.Add(1)
+	e.gate.enter()
 	err := e.flushes.do(context.WithoutCancel(ctx), r)
-	e.uncommitted.Add(-1)
+	e.gate.leave()
 	if err == nil && r.verdict.gone {
 		e.disableGone(context.WithoutCancel(ctx), l)
 	}

@@ -227,7 +227,11 @@ func (s *Server) goLoop(loop func(context.Context)) {
 }
 
 func (s *Server) startSender(context.Context) (err error) {
-	if s.sender, err = sender.New(sender.Config{ProxyURL: s.proxyURL, Logger: s.Logger}); err != nil {
+	config := sender.Config{ProxyURL: s.proxyURL, Logger: s.Logger}
+	if s.proxy != nil {
+		config.Tunnel = s.proxy.Tunnel
+	}
+	if s.sender, err = sender.New(config); err != nil {
 		return err
 	}
 	s.onStop(func(context.Context) { s.sender.Close() })

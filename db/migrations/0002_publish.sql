@@ -3,12 +3,20 @@
 
 -- ulid: 26 characters, Crockford's base 32: 48 bits of milliseconds, then 60 random bits (as hexadecimal digits, which are a subset).
 create function ulid(at timestamptz) returns text
-    language sql volatile
+    language plpgsql volatile
     set search_path = waybill, pg_temp
 as $$
-    select string_agg(substr('0123456789ABCDEFGHJKMNPQRSTVWXYZ', ((ms >> (5 * i)) & 31)::integer + 1, 1), '' order by i desc)
-           || upper(substr(replace(gen_random_uuid()::text, '-', ''), 1, 16))
-    from (select (extract(epoch from at) * 1000)::bigint as ms) t, generate_series(0, 9) i
+declare
+    d  constant text := '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
+    ms constant bigint := (extract(epoch from at) * 1000)::bigint;
+begin
+    return substr(d, ((ms >> 45) & 31)::integer + 1, 1) || substr(d, ((ms >> 40) & 31)::integer + 1, 1)
+        || substr(d, ((ms >> 35) & 31)::integer + 1, 1) || substr(d, ((ms >> 30) & 31)::integer + 1, 1)
+        || substr(d, ((ms >> 25) & 31)::integer + 1, 1) || substr(d, ((ms >> 20) & 31)::integer + 1, 1)
+        || substr(d, ((ms >> 15) & 31)::integer + 1, 1) || substr(d, ((ms >> 10) & 31)::integer + 1, 1)
+        || substr(d, ((ms >> 5) & 31)::integer + 1, 1) || substr(d, (ms & 31)::integer + 1, 1)
+        || upper(substr(replace(gen_random_uuid()::text, '-', ''), 1, 16));
+end;
 $$;
 
 -- json_depth: how deep a JSON text nests. Called only for texts with many opening brackets.
