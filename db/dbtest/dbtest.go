@@ -93,6 +93,7 @@ func AdminURL(t testing.TB) string {
 // server is what databases are made on; one for each test program.
 type server struct {
 	admin string
+	using *os.File // says that this program uses the shared server, until it ends
 
 	mu       sync.Mutex
 	migrated string // the template's name, once it is known to be there
@@ -100,15 +101,14 @@ type server struct {
 }
 
 var shared = sync.OnceValues(func() (*server, error) {
-	admin := os.Getenv(EnvURL)
-	if admin == "" {
-		var err error
-		if admin, err = joinServer(); err != nil {
-			return nil, err
-		}
-	}
 	// Two at a time: cloning is the server's work, and more at once only wait for each other there.
-	return &server{admin: admin, busy: make(chan struct{}, 2)}, nil
+	s := &server{admin: os.Getenv(EnvURL), busy: make(chan struct{}, 2)}
+	if s.admin != "" {
+		return s, nil
+	}
+	var err error
+	s.admin, s.using, err = joinServer()
+	return s, err
 })
 
 func connect(t testing.TB) *server {

@@ -42,31 +42,29 @@ func init() {
 	}
 }
 
-// using is this program's lock on `users`. It is a variable of the package because it must stay open until the program
-// ends: the garbage collector closes files that nobody can reach.
-var using *os.File
-
 func missing(err error) bool { return errors.Is(err, embedded.ErrNoBinaries) }
 
-// joinServer is the maintenance database's connection string of the shared server, started if nobody runs it.
-func joinServer() (string, error) {
+// joinServer is the maintenance database's connection string of the shared server, started if nobody runs it, and this
+// program's lock on `users`: it must be kept where the garbage collector sees it, which closes files that nobody can reach.
+func joinServer() (url string, using *os.File, err error) {
 	folder, err := sharedFolder()
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	// While a keeper stops its server it has the lock for itself, and this waits.
 	if using, err = lockFolder(folder, "users", syscall.LOCK_SH); err != nil {
-		return "", err
+		return "", nil, err
 	}
 	starting, err := lockFolder(folder, "starting", syscall.LOCK_EX)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	defer unlock(starting)
-	if url, err := running(folder); err == nil {
-		return url, nil
+	if url, err = running(folder); err == nil {
+		return url, using, nil
 	}
-	return startKeeper(folder)
+	url, err = startKeeper(folder)
+	return url, using, err
 }
 
 // sharedFolder refuses one that somebody else made under our name in a folder open to all.

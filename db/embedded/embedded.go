@@ -113,7 +113,7 @@ func start(ctx context.Context, config Config) (*Server, error) {
 	}
 	lock, err := lockFile(layout.lock)
 	if errors.Is(err, ErrInUse) && config.Join {
-		return join(ctx, config, layout)
+		return join(ctx, config)
 	}
 	if err != nil {
 		return nil, err
@@ -171,28 +171,32 @@ func (s *Server) open(ctx context.Context) error {
 	return nil
 }
 
-// join finds the running server of another program; its lock says that it is alive, and its pid file where it listens.
-func join(ctx context.Context, config Config, layout layout) (*Server, error) {
-	password, err := loadPassword(layout, true)
-	if err != nil {
-		return nil, err
-	}
-	s := &Server{config: config, logger: config.Logger, layout: layout, password: password}
+// join waits for the running server of another program. Its lock says that it lives; that it may still be making the
+// folder is why all of it is read again and again.
+func join(ctx context.Context, config Config) (*Server, error) {
+	s := &Server{config: config, logger: config.Logger}
 	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx))
 	ctx, cancel := context.WithTimeout(ctx, config.StartTimeout)
 	defer cancel()
-	err = until(ctx, func() (bool, error) {
-		running, ok := readPID(layout.data)
+	var last error
+	err := until(ctx, func() (bool, error) {
+		if s.layout, last = makeLayout(config.Dir); last != nil {
+			return false, nil
+		}
+		if s.password, last = loadPassword(s.layout, true); last != nil {
+			return false, nil
+		}
+		running, ok := readPID(s.layout.data)
 		if !ok || !running.ready {
-			return false, nil // the other program is still starting it
+			return false, nil
 		}
 		s.port = running.port
-		err := ping(ctx, s.url(Database))
-		return err == nil, nil
+		last = ping(ctx, s.url(Database))
+		return last == nil, nil
 	})
 	if err != nil {
 		s.end()
-		return nil, fmt.Errorf("join the server of the program %s: %w", holder(layout.lock), err)
+		return nil, fmt.Errorf("join the server of process %s: %w", holder(s.layout.lock), errors.Join(err, last))
 	}
 	return s, nil
 }

@@ -25,9 +25,18 @@ import (
 // input ends. It prints the URL and the server's process id, or what went wrong.
 const programEnv = "WAYBILL_EMBEDDED_TEST_PROGRAM"
 
+// repositoryEnv makes such a program fetch from there, and see no server that the machine has.
+const repositoryEnv = "WAYBILL_EMBEDDED_TEST_REPOSITORY"
+
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(programEnv); dir != "" {
-		server, err := embedded.Start(context.Background(), embedded.Config{Dir: dir, Offline: true})
+		repository := os.Getenv(repositoryEnv)
+		if repository != "" {
+			embedded.Places(nil)
+		}
+		server, err := embedded.Start(context.Background(), embedded.Config{
+			Dir: dir, Repository: repository, Offline: repository == "",
+		})
 		if err != nil {
 			fmt.Println("error", strings.ReplaceAll(err.Error(), "\n", " "))
 			os.Exit(1)
@@ -57,7 +66,7 @@ type program struct {
 }
 
 // startProgram starts one as this user, or as the one of credential.
-func startProgram(t *testing.T, dir string, credential *syscall.Credential) *program {
+func startProgram(t *testing.T, dir string, credential *syscall.Credential, env ...string) *program {
 	t.Helper()
 	path, err := os.Executable()
 	if err != nil {
@@ -68,7 +77,7 @@ func startProgram(t *testing.T, dir string, credential *syscall.Credential) *pro
 	}
 	cmd := exec.Command(path)
 	cmd.Dir = "/"
-	cmd.Env = append(os.Environ(), programEnv+"="+dir)
+	cmd.Env = append(append(os.Environ(), programEnv+"="+dir), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential}
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
