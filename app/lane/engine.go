@@ -73,11 +73,11 @@ type Engine struct {
 	targets  *batcher[*targetRead]
 	flushes  *batcher[*result]
 
-	draining    atomic.Bool
-	gate        gate
-	detached    atomic.Int64
-	working     atomic.Int64 // Work calls under way: places taken
-	metrics     Metrics
+	draining atomic.Bool
+	gate     gate
+	detached atomic.Int64
+	working  atomic.Int64 // Work calls under way: places taken
+	metrics  Metrics
 
 	mu    sync.Mutex
 	lanes map[string]*lane

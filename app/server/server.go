@@ -39,6 +39,8 @@ type Server struct {
 	Inserter    *jobs.Inserter
 	Waker       *lane.Waker
 	Services    Services
+	// PlatformKey is the first platform API key: the configured one, or in development the one kept in the data folder.
+	PlatformKey seal.Secret
 
 	embedded   *embedded.Server
 	proxy      *egress.Proxy

@@ -7,15 +7,48 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"waybill/app/account"
+	"waybill/app/catalog"
+	"waybill/app/egress"
+	"waybill/app/endpoint"
 	"waybill/app/lane"
+	"waybill/app/outbox"
+	"waybill/app/seal"
 	"waybill/db"
 	"waybill/jobs"
+	"waybill/web/api"
 )
 
 // Services are the operations that API, dashboard and demo share.
 type Services struct {
-	Accounts *account.Service
+	Accounts  *account.Service
+	Endpoints *endpoint.Service
+	Types     *catalog.Types
+}
+
+// lanes is package lane as app/endpoint sees it.
+type lanes struct {
+	*lane.Waker
+	pool *pgxpool.Pool
+}
+
+func (l lanes) Lock(ctx context.Context, tx pgx.Tx, ids ...string) error {
+	return lane.Lock(ctx, tx, ids...)
+}
+
+func (l lanes) Settle(ctx context.Context, endpointID string, rev int64) error {
+	return lane.Settle(ctx, l.pool, endpointID, rev)
+}
+
+// tests is package outbox as app/endpoint sees it.
+type tests struct{}
+
+func (tests) AddTest(ctx context.Context, tx pgx.Tx, t endpoint.Test) (eventID, deliveryID string, err error) {
+	return outbox.AddTest(ctx, tx, time.Now(), outbox.Test{
+		TenantID: t.TenantID, EndpointID: t.EndpointID, Type: t.Type, Data: t.Data, RequestedBy: t.RequestedBy})
 }
 
 func (s *Server) startServices(ctx context.Context) (err error) {
@@ -23,11 +56,23 @@ func (s *Server) startServices(ctx context.Context) (err error) {
 		return err
 	}
 	s.Waker = &lane.Waker{Tickets: s.Inserter}
-	s.Services.Accounts = &account.Service{DB: s.Pool, Now: time.Now, KnowsPreset: func(name string) bool {
+	knows := func(name string) bool {
 		_, ok := s.Policies.Preset(name)
 		return ok
-	}}
-	return nil
+	}
+	s.Services.Accounts = &account.Service{DB: s.Pool, Now: time.Now, KnowsPreset: knows}
+	s.Services.Endpoints = &endpoint.Service{DB: s.Pool, Audit: s.Services.Accounts, Ring: s.Ring, Lanes: lanes{s.Waker, s.Pool}, Tests: tests{},
+		URLs: egress.URLOptions{AllowHTTP: s.Config.AllowHTTP, Allow: s.Config.EgressAllow}, KnowsPreset: knows, Now: time.Now, Log: s.Logger}
+	s.Services.Types = &catalog.Types{DB: s.Pool, Accounts: s.Services.Accounts}
+	if !s.Config.Has(Web) {
+		return nil
+	}
+	key, err := keptSecret(s.Config.PlatformKey, s.Config.Data, "platform_key", seal.NewKey)
+	if err != nil {
+		return err
+	}
+	s.PlatformKey = key
+	return s.Services.Accounts.Bootstrap(ctx, key)
 }
 
 // health answers /healthz (alive) and /readyz (the database answers and its schema is ours).
@@ -49,9 +94,18 @@ func (s *Server) health(mux *http.ServeMux) {
 	})
 }
 
+// web adds what only a process with the web role serves.
+func (s *Server) web(mux *http.ServeMux) {
+	mux.Handle("/v1/", api.New(api.Config{URL: s.Config.URL, Log: s.Logger, Now: time.Now, DB: s.Pool,
+		Accounts: s.Services.Accounts, Endpoints: s.Services.Endpoints, Types: s.Services.Types}))
+}
+
 func (s *Server) startHTTP(context.Context) (err error) {
 	mux := http.NewServeMux()
 	s.health(mux)
+	if s.Config.Has(Web) {
+		s.web(mux)
+	}
 	if s.listener, err = net.Listen("tcp", s.Config.Addr); err != nil {
 		return fmt.Errorf("WAYBILL_ADDR: %w", err)
 	}
