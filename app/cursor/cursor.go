@@ -31,7 +31,7 @@ func Encode(kind string, keys ...string) string {
 // Decode gives back the n keys of a cursor that Encode made for the same kind. Each key may still be nonsense of the
 // sender's: check it as any other input before it reaches the database.
 func Decode(kind, text string, n int) ([]string, error) {
-	if text == "" || len(text) > MaxLen {
+	if text == "" || len(text) > MaxLen || strings.ContainsAny(text, "\r\n") { // package base64 reads over line ends
 		return nil, ErrForeign()
 	}
 	plain, err := strict.DecodeString(text)
