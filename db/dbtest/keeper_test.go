@@ -87,7 +87,10 @@ func TestSharedServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(temp) })
+	t.Cleanup(func() {
+		// The last keeper may still be writing.
+		eventually(t, "the folder is removed", func() bool { return os.RemoveAll(temp) == nil })
+	})
 	if err := os.Chmod(temp, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +126,10 @@ func TestSharedServer(t *testing.T) {
 	}
 	fourth.kill()
 	fifth.kill()
-	eventually(t, "the server has ended", func() bool { return !answers(t, fifth.url) })
+	eventually(t, "the server has ended, in order", func() bool {
+		_, err := os.Stat(filepath.Join(folder, "clean"))
+		return err == nil && !answers(t, fifth.url)
+	})
 }
 
 // killKeeper finds the keeper by the lock of the server that it runs.

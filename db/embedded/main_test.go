@@ -131,7 +131,10 @@ func folder(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Cleanup(func() {
+		// A server whose program was killed may still be writing its last files.
+		eventually(t, "the folder is removed", func() bool { return os.RemoveAll(dir) == nil })
+	})
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
