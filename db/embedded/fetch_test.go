@@ -73,7 +73,7 @@ func TestFetchFailures(t *testing.T) {
 	stop(t, real)
 	bare(t)
 	jar := archive(t, embedded.BinDir(real))
-	var failed string
+	dir := filepath.Join(folder(t), "data")
 	for name, check := range map[string]struct {
 		jar []byte
 		sum string
@@ -85,17 +85,15 @@ func TestFetchFailures(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			repository, _ := stubRepository(t, check.jar, check.sum)
-			dir := filepath.Join(folder(t), "data")
 			_, err := tryStart(t, embedded.Config{Dir: dir, Repository: repository.URL})
 			if !errors.Is(err, embedded.ErrNoBinaries) || !strings.Contains(err.Error(), repository.URL) || !strings.Contains(err.Error(), "WAYBILL_DATABASE_URL") {
 				t.Fatalf("error %v, want ErrNoBinaries with the address and a way out", err)
 			}
-			failed = dir
 		})
 	}
 	t.Run("then in order", func(t *testing.T) {
 		mended, _ := stubRepository(t, jar, hexSum(jar))
-		start(t, embedded.Config{Dir: failed, Repository: mended.URL, Settings: map[string]string{"fsync": "off"}})
+		start(t, embedded.Config{Dir: dir, Repository: mended.URL, Settings: map[string]string{"fsync": "off"}})
 	})
 	t.Run("offline", func(t *testing.T) {
 		_, err := embedded.Start(t.Context(), embedded.Config{Dir: filepath.Join(folder(t), "data"), Offline: true})
