@@ -30,7 +30,6 @@ func BenchmarkSendThroughProxy(b *testing.B) {
 }
 
 func benchmark(b *testing.B, scheme, way string) {
-	ca := newCA(b)
 	ln, err := net.Listen("tcp", "127.0.0.2:0")
 	if err != nil {
 		b.Fatal(err)
@@ -44,7 +43,7 @@ func benchmark(b *testing.B, scheme, way string) {
 	if scheme == "http" {
 		go server.Serve(ln)
 	} else {
-		server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{ca.leaf(b, "127.0.0.2")}}
+		server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{world.ca.issue(b, nil)}}
 		if scheme == "https" {
 			server.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){}
 		}
@@ -55,7 +54,7 @@ func benchmark(b *testing.B, scheme, way string) {
 		b.Fatal(err)
 	}
 	defer p.Close(b.Context())
-	cfg := Config{ProxyURL: p.URL(), RootCAs: ca.pool}
+	cfg := Config{ProxyURL: p.URL(), RootCAs: world.ca.pool}
 	if way == "direct" {
 		cfg.Tunnel = p.Tunnel
 	}
