@@ -60,8 +60,5 @@ func deliveriesFixtures() []Fixture {
 		page.Resume = path.EndpointEnable(orderHooks.ID)
 		states = append(states, Fixture{State: string(empty), Page: page})
 	}
-	for i := range states {
-		states[i].Name, states[i].Frame = "deliveries", fixtureFrame
-	}
-	return states
+	return framed("deliveries", states)
 }

@@ -82,10 +82,7 @@ func deliveryFixtures() []Fixture {
 		{State: "interrupted", Page: interruptedFixture()},
 		{State: "redirected-hidden", Page: hiddenFixture()},
 	}
-	for i := range states {
-		states[i].Name, states[i].Frame = "delivery", fixtureFrame
-	}
-	return states
+	return framed("delivery", states)
 }
 
 func retryingFixture() Delivery {

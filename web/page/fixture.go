@@ -38,3 +38,11 @@ var (
 	endpointNames = []EndpointName{orderHooks, warehouse, oldShop}
 	eventTypes    = []string{"consignment.booked", "consignment.loaded", "consignment.in_transit", "consignment.delivered"}
 )
+
+// framed names the states of one page and puts the fixtures' frame around them.
+func framed(name string, states []Fixture) []Fixture {
+	for i := range states {
+		states[i].Name, states[i].Frame = name, fixtureFrame
+	}
+	return states
+}

@@ -51,6 +51,12 @@ func poisoned(v reflect.Value, poison string) reflect.Value {
 			fresh.Index(i).Set(poisoned(v.Index(i), poison))
 		}
 		return fresh
+	case reflect.Array:
+		fresh := reflect.New(v.Type()).Elem()
+		for i := range v.Len() {
+			fresh.Index(i).Set(poisoned(v.Index(i), poison))
+		}
+		return fresh
 	case reflect.Map:
 		fresh := reflect.MakeMap(v.Type())
 		for entry := v.MapRange(); entry.Next(); {
@@ -139,18 +145,23 @@ func TestHostileTextIsInert(t *testing.T) {
 	}
 }
 
-// TestPoisonReachesThePage: the test above would prove nothing if the poison did not get there.
+// TestPoisonReachesThePage: the test above would prove nothing if the poison did not get there. Pages that show
+// none of their texts (a list that could not be loaded) are few.
 func TestPoisonReachesThePage(t *testing.T) {
 	t.Parallel()
-	for _, fixture := range page.Fixtures() {
+	reached, all := 0, page.Fixtures()
+	for _, fixture := range all {
 		bad := fixture
 		bad.Page = poisoned(reflect.ValueOf(fixture.Page), "p<o>ison").Interface().(page.Page)
-		before, after := render(t, fixture), render(t, bad)
-		if before != after && !strings.Contains(after, "p&lt;o&gt;ison") {
-			t.Errorf("%s in state %s changed but does not show the text", fixture.Name, fixture.State)
+		after := render(t, bad)
+		if strings.Contains(after, "p&lt;o&gt;ison") {
+			reached++
 		}
 		if strings.Contains(after, "p<o>ison") {
 			t.Errorf("%s in state %s prints it as it is", fixture.Name, fixture.State)
 		}
+	}
+	if reached*10 < len(all)*8 {
+		t.Errorf("only %d of %d pages show a text of their model", reached, len(all))
 	}
 }

@@ -52,10 +52,10 @@ type Fixture struct {
 func Fixtures() []Fixture {
 	var all []Fixture
 	for _, group := range [][]Fixture{
-		signInFixtures(),
-		deliveriesFixtures(),
-		deliveryFixtures(),
-		errorFixtures(),
+		signInFixtures(), peopleFixtures(), overviewFixtures(), endpointsFixtures(), endpointNewFixtures(),
+		endpointFixtures(), secretsFixtures(), testFixtures(), recoverFixtures(), deliveriesFixtures(), deliveryFixtures(),
+		undeliveredFixtures(), eventsFixtures(), eventFixtures(), eventTypeFixtures(), keysFixtures(), teamFixtures(),
+		activityFixtures(), settingsFixtures(), mailFixtures(), confirmationFixtures(), errorFixtures(),
 	} {
 		all = append(all, group...)
 	}

@@ -99,6 +99,21 @@ func EndpointDelete(id string) string { return join("endpoints", id, "delete") }
 // EndpointRecover previews a catch-up (GET) and starts it (POST).
 func EndpointRecover(id string) string { return join("endpoints", id, "recover") }
 
+// EndpointRecovery is the progress of a catch-up.
+func EndpointRecovery(id, recovery string) string {
+	return join("endpoints", id, "recoveries", recovery)
+}
+
+// EndpointRecoveryLive is the stream that says when the catch-up has got further.
+func EndpointRecoveryLive(id, recovery string) string {
+	return join("endpoints", id, "recoveries", recovery, "live")
+}
+
+// EndpointRecoveryCancel takes the POST that stops a catch-up.
+func EndpointRecoveryCancel(id, recovery string) string {
+	return join("endpoints", id, "recoveries", recovery, "cancel")
+}
+
 // SecretRotate takes the POST that adds a new signing secret.
 func SecretRotate(endpoint string) string { return join("endpoints", endpoint, "secrets", "rotate") }
 
