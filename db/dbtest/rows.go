@@ -169,7 +169,8 @@ type Delivery struct {
 	Priority             int
 }
 
-// AddDelivery puts a delivery in: pending and due at once unless Status says otherwise. An undelivered or held one is parked.
+// AddDelivery puts a delivery in: pending and due at once unless Status says otherwise. An undelivered or held one is parked,
+// unless it is a test.
 func AddDelivery(t testing.TB, on DB, row Delivery) Delivery {
 	t.Helper()
 	row.CreatedAt = stored(cmpTime(row.CreatedAt, row.Event.CreatedAt, time.Now()))
@@ -210,7 +211,7 @@ func AddDelivery(t testing.TB, on DB, row Delivery) Delivery {
 	if row.Status == "pending" || !row.NextAt.IsZero() {
 		addDue(t, on, &row)
 	}
-	if row.Status == "undelivered" || row.Status == "held" {
+	if !row.Event.Test && (row.Status == "undelivered" || row.Status == "held") {
 		run(t, on, `insert into parked (delivery_id, day, tenant_id, endpoint_id, status, reason, since) values ($1, $2, $3, $4, $5, $6, $7)`,
 			row.ID, row.Day, row.Endpoint.TenantID, row.Endpoint.ID, row.Status, row.Reason, row.FinishedAt)
 	}
@@ -251,16 +252,16 @@ func addDue(t testing.TB, on DB, row *Delivery) {
 type Attempt struct {
 	Delivery Delivery // without ID: one is added
 
-	ID, Trigger, RequestedBy, Class, Detail, URL string
-	Number, Code                                 int
-	StartedAt                                    time.Time
-	RequestHeaders, HeaderSetID                  string // RequestHeaders: JSON [["name","value"],…]
-	ResponseHeaders, ResponseNote                string
-	ResponseBody                                 []byte
-	ResponseSize                                 int64
-	Proto, Remote, TLS                           string
-	ConnectUS, TLSUS, WaitUS, ReadUS, TotalUS    int
-	WorkerID                                     string
+	ID, Trigger, RequestedBy, Class, Cause, Detail, URL string
+	Number, Code                                        int
+	StartedAt                                           time.Time
+	RequestHeaders, HeaderSetID                         string // RequestHeaders: JSON [["name","value"],…]
+	ResponseHeaders, ResponseNote                       string
+	ResponseBody                                        []byte
+	ResponseSize                                        int64
+	Proto, Remote, TLS                                  string
+	ConnectUS, TLSUS, WaitUS, ReadUS, TotalUS           int
+	WorkerID                                            string
 }
 
 // AddAttempt puts an attempt in: a first one, answered 200, unless its fields say otherwise. The delivery's row stays as it is.
@@ -286,14 +287,14 @@ func AddAttempt(t testing.TB, on DB, row Attempt) Attempt {
 	}
 	run(t, on, `insert into attempts (id, day, tenant_id, endpoint_id, delivery_id, number, trigger, requested_by, started_at, class, detail, code,
 			url, request_headers, header_set_id, body_size, response_headers, response_body, response_size, response_note, proto, remote, tls,
-			connect_us, tls_us, wait_us, read_us, total_us, worker_id)
+			connect_us, tls_us, wait_us, read_us, total_us, worker_id, cause)
 		values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27,
-			$28, $29)`,
+			$28, $29, $30)`,
 		row.ID, AddDay(t, on, row.StartedAt), row.Delivery.Endpoint.TenantID, row.Delivery.Endpoint.ID, row.Delivery.ID, row.Number, row.Trigger,
 		orNull(row.RequestedBy), row.StartedAt, row.Class, orNull(row.Detail), orNull(row.Code), row.URL, row.RequestHeaders,
 		orNull(row.HeaderSetID), len(sent), orNull(row.ResponseHeaders), row.ResponseBody, orNull(row.ResponseSize), orNull(row.ResponseNote),
 		orNull(row.Proto), orNull(row.Remote), orNull(row.TLS), orNull(row.ConnectUS), orNull(row.TLSUS), orNull(row.WaitUS), orNull(row.ReadUS),
-		row.TotalUS, row.WorkerID)
+		row.TotalUS, row.WorkerID, orNull(row.Cause))
 	return row
 }
 
