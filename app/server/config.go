@@ -42,6 +42,10 @@ type Config struct {
 	Migrate     bool
 
 	Roles []Role
+
+	// What a program that embeds this one gives in place of the above; no variable does.
+	PolicyText string       // the text of a policy file; PolicyFile is not read then
+	Listener   net.Listener // open already; Addr is not used then
 }
 
 // Development says that this is no production: endpoints may be http, and missing keys are made and kept in Data.
@@ -166,6 +170,9 @@ func checkBaseURL(s string, http bool) error {
 
 // LoadPolicy reads the policy file, or the built-in policy when none is named.
 func (c Config) LoadPolicy() (policy.Set, error) {
+	if c.PolicyText != "" {
+		return policy.Load([]byte(c.PolicyText))
+	}
 	if c.PolicyFile == "" {
 		return policy.Builtin(), nil
 	}

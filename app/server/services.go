@@ -106,8 +106,10 @@ func (s *Server) startHTTP(context.Context) (err error) {
 	if s.Config.Has(Web) {
 		s.web(mux)
 	}
-	if s.listener, err = net.Listen("tcp", s.Config.Addr); err != nil {
-		return fmt.Errorf("WAYBILL_ADDR: %w", err)
+	if s.listener = s.Config.Listener; s.listener == nil {
+		if s.listener, err = net.Listen("tcp", s.Config.Addr); err != nil {
+			return fmt.Errorf("WAYBILL_ADDR: %w", err)
+		}
 	}
 	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 90 * time.Second, MaxHeaderBytes: 64 << 10}
 	go func() {
