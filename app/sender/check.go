@@ -15,6 +15,7 @@ type Step struct {
 	Name   string // one of the Step words
 	OK     bool
 	Class  Class  // why not, a public one; empty when OK
+	Cause  string // Outcome.Cause's word: of a TLS failure, the phase of a time-out
 	Detail string // a phrase: what was found, or Outcome.Err's
 	Took   time.Duration
 }
@@ -39,7 +40,7 @@ func (s *Sender) CheckConnection(ctx context.Context, url string, timeout time.D
 			// Which step it was would tell what listens where.
 			name, steps = StepConnect, slices.DeleteFunc(steps, func(s Step) bool { return s.Name != StepName })
 		}
-		return append(steps, Step{Name: name, Class: o.Class.Public(), Detail: o.Err, Took: took})
+		return append(steps, Step{Name: name, Class: o.Class.Public(), Cause: o.Cause(), Detail: o.Err, Took: took})
 	}
 	t, ok := parseTarget(url)
 	if !ok {

@@ -72,6 +72,21 @@ var fixed = map[Class]Verdict{
 		Fixes: []string{"Check the scheme and port of the endpoint's URL."},
 		Retry: OnSchedule, Counts: true, Help: Settings,
 	},
+	NoAnswer: {
+		Short: "no answer", Title: "No HTTP answer came",
+		Happened: "The connection was refused, not accepted or cut, or what answered does not speak HTTP.",
+		Causes: []string{
+			"The web server or application is not running, or listens on another port.",
+			"A firewall turns the connection away.",
+			"The port belongs to another service, or the URL's scheme is the wrong one.",
+		},
+		Fixes: []string{
+			"Start the server, and check the scheme and port of the endpoint's URL.",
+			"Allow the addresses that we send from in your firewall.",
+			"Look in your server's log at the time of this attempt.",
+		},
+		Retry: OnSchedule, Counts: true, Help: Settings,
+	},
 	TooLargeHeader: {
 		Short: "headers too large", Title: "Your server's answer has too many headers",
 		Happened: "The answer's headers are larger than we read, so its status could not be trusted.",

@@ -22,6 +22,7 @@ const (
 	Timeout          Class = "timeout"
 	Reset            Class = "reset"
 	NotHTTP          Class = "not_http"
+	NoAnswer         Class = "no_answer" // any of refused, connect_timeout, reset and not_http, to whom the difference must not be told
 	Redirect         Class = "redirect"
 	Status           Class = "status"
 	Gone             Class = "gone"
@@ -135,7 +136,7 @@ func Table() []Verdict {
 		{Class: BlockedAddress}, {Class: DNS}, {Class: Refused}, {Class: ConnectTimeout},
 		{Class: TLS, Reason: Expired}, {Class: TLS, Reason: WrongName}, {Class: TLS, Reason: UnknownIssuer},
 		{Class: TLS, Reason: Protocol}, {Class: Timeout, Phase: "wait"}, {Class: Timeout, Phase: "read"},
-		{Class: Reset}, {Class: NotHTTP}, {Class: TooLargeHeader}, {Class: Redirect, Code: 301},
+		{Class: Reset}, {Class: NotHTTP}, {Class: NoAnswer}, {Class: TooLargeHeader}, {Class: Redirect, Code: 301},
 	}
 	for _, code := range []int{400, 401, 403, 404, 405, 408, 410, 413, 415, 422, 429, 500, 502, 503, 504} {
 		class := Status

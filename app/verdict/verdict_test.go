@@ -10,7 +10,7 @@ import (
 
 var classes = []verdict.Class{
 	verdict.Delivered, verdict.BlockedAddress, verdict.DNS, verdict.Refused, verdict.ConnectTimeout, verdict.TLS,
-	verdict.Timeout, verdict.Reset, verdict.NotHTTP, verdict.Redirect, verdict.Status, verdict.Gone,
+	verdict.Timeout, verdict.Reset, verdict.NotHTTP, verdict.NoAnswer, verdict.Redirect, verdict.Status, verdict.Gone,
 	verdict.TooLargeHeader, verdict.BadRequestConfig, verdict.Proxy, verdict.Canceled, verdict.Unknown,
 }
 
