@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/jackc/pgx/v5"
@@ -58,30 +59,14 @@ func (s *Service) HeadersReveal(ctx context.Context, caller account.Caller, endp
 	if err := caller.Can(account.SecretsReveal); err != nil {
 		return nil, err
 	}
-	headers := []Header{}
+	var headers []Header
 	err := db.Tx(ctx, s.DB, func(tx pgx.Tx) error {
 		if _, err := read(ctx, tx, caller.Tenant(), endpointID); err != nil {
 			return err
 		}
-		var setID string
-		var sealed []byte
-		err := tx.QueryRow(ctx, headerSetRead, caller.Tenant(), endpointID).Scan(&setID, &sealed)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("read headers: %w", err)
-		}
-		plain, err := s.Ring.Open(sealed, []byte("headers:"+setID))
-		if err != nil {
-			return unreadable("header set", err)
-		}
-		var pairs [][2]string
-		if err := json.Unmarshal(plain, &pairs); err != nil {
-			return fmt.Errorf("read headers: %w", err)
-		}
-		for _, pair := range pairs {
-			headers = append(headers, Header{Name: pair[0], Value: pair[1]})
+		var err error
+		if headers, err = s.readHeaders(ctx, tx, caller.Tenant(), endpointID); err != nil || len(headers) == 0 {
+			return err
 		}
 		return s.Audit.Record(ctx, tx, caller, "endpoint.headers_revealed", endpointID, nil)
 	})
@@ -89,6 +74,52 @@ func (s *Service) HeadersReveal(ctx context.Context, caller account.Caller, endp
 		return nil, err
 	}
 	return headers, nil
+}
+
+// readHeaders opens the static headers in force.
+func (s *Service) readHeaders(ctx context.Context, conn db.Conn, tenantID, endpointID string) ([]Header, error) {
+	headers := []Header{}
+	var setID string
+	var sealed []byte
+	err := conn.QueryRow(ctx, headerSetRead, tenantID, endpointID).Scan(&setID, &sealed)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return headers, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read headers: %w", err)
+	}
+	plain, err := s.Ring.Open(sealed, []byte("headers:"+setID))
+	if err != nil {
+		return nil, unreadable("header set", err)
+	}
+	var pairs [][2]string
+	if err := json.Unmarshal(plain, &pairs); err != nil {
+		return nil, fmt.Errorf("read headers: %w", err)
+	}
+	for _, pair := range pairs {
+		headers = append(headers, Header{Name: pair[0], Value: pair[1]})
+	}
+	return headers, nil
+}
+
+// kept is headers with the stored values put in where a name is to keep its own.
+func (s *Service) kept(ctx context.Context, tx pgx.Tx, found Endpoint, headers []Header, names []string) ([]Header, error) {
+	if len(names) == 0 {
+		return headers, nil
+	}
+	stored, err := s.readHeaders(ctx, tx, found.TenantID, found.ID)
+	if err != nil {
+		return nil, err
+	}
+	filled := slices.Clone(headers)
+	for i, header := range filled {
+		for _, old := range stored {
+			if header.Value == "" && header.Name == old.Name && slices.Contains(names, old.Name) {
+				filled[i].Value = old.Value
+			}
+		}
+	}
+	return filled, nil
 }
 
 func checkHeaders(headers []Header, wrong *fault.Error) {

@@ -46,6 +46,7 @@ type Change struct {
 	Scheme        *signing.Scheme
 	Payload       *Payload
 	Headers       *[]Header // an empty list removes them all
+	KeepHeaders   []string  // names in Headers that keep the values they are stored with, and are given without
 	Concurrency   *int
 	RatePerSecond **int // a nil inside removes the limit
 	Preset        *string
@@ -117,8 +118,13 @@ func (s *Service) Update(ctx context.Context, caller account.Caller, endpointID 
 		e := change.onto(found)
 		wrong := fault.New(fault.Invalid, "This endpoint cannot be saved.")
 		s.check(&e, caller, found.Preset, wrong)
+		var headers []Header
 		if change.Headers != nil {
-			checkHeaders(*change.Headers, wrong)
+			var err error
+			if headers, err = s.kept(ctx, tx, found, *change.Headers, change.KeepHeaders); err != nil {
+				return 0, err
+			}
+			checkHeaders(headers, wrong)
 		}
 		if err := wrong.OrNil(); err != nil {
 			return 0, err
@@ -127,10 +133,10 @@ func (s *Service) Update(ctx context.Context, caller account.Caller, endpointID 
 		var headerSet *string
 		if change.Headers != nil {
 			var err error
-			if headerSet, err = s.insertHeaders(ctx, tx, e.TenantID, *change.Headers); err != nil {
+			if headerSet, err = s.insertHeaders(ctx, tx, e.TenantID, headers); err != nil {
 				return 0, err
 			}
-			detail["headers"] = [2]any{found.HeaderNames, headerNames(*change.Headers)}
+			detail["headers"] = [2]any{found.HeaderNames, headerNames(headers)}
 		}
 		if len(detail) == 0 {
 			return 0, nil
