@@ -51,7 +51,7 @@ func init() {
 	layers["web/ui"] = []string{"web/path", "assets"}
 	layers["web/page"] = view
 	layers["web/page/gallery"] = slices.Concat(view, []string{"web/page"})
-	layers["web/api"] = slices.Concat(storage, pure, operations)
+	layers["web/api"] = slices.Concat(storage, pure, operations, []string{"web/path"})
 	layers["web/dashboard"] = slices.Concat(storage, pure, operations, view, []string{"web/page"})
 	layers["web"] = slices.Concat(storage, pure, operations, view, []string{"web/page", "web/page/gallery", "web/api", "web/dashboard"})
 	layers["app/server"] = slices.Concat(storage, pure, operations, []string{"db/embedded", "jobs", "web", "web/api", "web/dashboard", "web/page/gallery", "assets"})

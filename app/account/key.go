@@ -113,7 +113,7 @@ func (s *Service) KeyCreate(ctx context.Context, caller Caller, in KeyInput) (Ke
 	token, hash := newToken(tenantKeyPrefix)
 	key := Key{
 		ID: id.New(id.Key, s.Now()), Name: in.Name, Prefix: token.Reveal()[:shownPrefix],
-		Scopes: scopes, CreatedBy: caller.Actor(), ExpiresAt: in.ExpiresAt,
+		Scopes: scopes, CreatedBy: caller.Actor(),
 	}
 	if in.RequestsPerSecond != nil {
 		key.RequestsPerSecond = *in.RequestsPerSecond
@@ -121,7 +121,7 @@ func (s *Service) KeyCreate(ctx context.Context, caller Caller, in KeyInput) (Ke
 	err = db.Tx(ctx, s.DB, func(tx pgx.Tx) error {
 		var over bool
 		err := tx.QueryRow(ctx, keyInsert, key.ID, caller.Tenant(), key.Name, key.Prefix, hash, scopes, in.RequestsPerSecond, key.CreatedBy,
-			in.ExpiresAt).Scan(&key.CreatedAt, &over)
+			in.ExpiresAt).Scan(&key.CreatedAt, &key.ExpiresAt, &over)
 		if err != nil {
 			return fmt.Errorf("insert key: %w", err)
 		}

@@ -46,7 +46,7 @@ where id = $1 and coalesce(last_used_at < statement_timestamp() - interval '1 mi
 -- A tenant's key.
 insert into api_keys (id, tenant_id, name, prefix, hash, scopes, requests_per_second, created_by, expires_at)
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-returning created_at, coalesce(expires_at <= statement_timestamp(), false);
+returning created_at, expires_at, coalesce(expires_at <= statement_timestamp(), false);
 
 -- name: KeyList
 -- A tenant's keys, newest first; $2 is the id after which the page starts.
@@ -92,6 +92,12 @@ set used_at = statement_timestamp()
 where hash = $1 and used_at is null and expires_at > statement_timestamp()
 returning tenant_id, label, scopes;
 
+-- name: PortalLinkFate
+-- all tenants: by the hash of a secret token. Why a link does not work.
+select case when used_at is not null then 'used' when expires_at <= statement_timestamp() then 'expired' else 'open' end
+from portal_links
+where hash = $1;
+
 -- name: PortalLinkExpire
 -- all tenants: what can be used no more is kept for a day, so that "used" and "never existed" look alike only to outsiders.
 delete from portal_links where expires_at < statement_timestamp() - interval '1 day';
@@ -116,6 +122,12 @@ where s.hash = $1 and s.expires_at > statement_timestamp();
 -- all tenants: by id, after SessionByHash, at most once a minute.
 update sessions set last_seen_at = statement_timestamp()
 where id = $1 and last_seen_at < statement_timestamp() - interval '1 minute';
+
+-- name: SessionAlive
+-- all tenants: by id. Which of the sessions that hold a stream open have not ended: index look-ups, once for all streams of a process.
+select id
+from sessions
+where id = any ($1::text[]) and expires_at > statement_timestamp();
 
 -- name: SessionList
 -- A tenant's live sessions, or those of one member ($2), newest first.

@@ -76,11 +76,12 @@ func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	// Where there is no connection to set it on, in tests, there is no slow sender either.
 	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout))
 	body, err := io.ReadAll(r.Body)
-	// From here on the server reads in the background to notice that the client leaves; that must not time out.
-	_ = control.SetReadDeadline(time.Time{})
 	var over *http.MaxBytesError
 	switch {
 	case err == nil:
+		// From here on the server reads in the background to notice that the client leaves; that must not time out.
+		_ = control.SetReadDeadline(time.Time{})
+		requestOf(r).read = true
 		return body, nil
 	case errors.As(err, &over):
 		return nil, tooLarge(over.Limit)

@@ -24,7 +24,7 @@ type Key struct {
 
 // KeyCreate is the body that makes a key.
 type KeyCreate struct {
-	Name              string          `json:"name,omitempty" maxLength:"100" description:"API key, if left out."`
+	Name              string          `json:"name,omitempty" maxLength:"100" description:"Left out, it is unnamed."`
 	Scopes            []account.Scope `json:"scopes,omitempty" description:"What the key may do; left out, everything that a tenant may."`
 	ExpiresAt         *time.Time      `json:"expires_at,omitempty" description:"Left out, the key does not expire."`
 	RequestsPerSecond *int            `json:"requests_per_second,omitempty" minimum:"1" maximum:"10000"`
@@ -83,7 +83,7 @@ func (a *API) keyCreate(w http.ResponseWriter, r *http.Request, caller account.C
 		return err
 	}
 	if body.Name == "" {
-		body.Name = "API key"
+		body.Name = "unnamed"
 	}
 	key, text, err := a.Accounts.KeyCreate(r.Context(), caller, account.KeyInput(body))
 	if err != nil {

@@ -25,6 +25,7 @@ type request struct {
 	status int   // what was answered; 0: nothing yet
 	bytes  int64 // of the answer's body
 	needed bool  // the route cannot do without a body
+	read   bool  // the body has been read to its end
 	err    error // what the answer was made from, for the log
 }
 
@@ -179,8 +180,8 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case fault.Unavailable:
 		w.Header().Set("Retry-After", "2")
 	}
-	if r.ContentLength != 0 && closes(shown.Kind) {
-		// What is left of the body is not worth reading.
+	if r.ContentLength != 0 && !requestOf(r).read {
+		// The server would read what is left of the body, however slowly it comes, to keep the connection.
 		w.Header().Set("Connection", "close")
 	}
 	a.writeProblem(w, r, shown.Kind.Status(), shown.Kind.Slug(), shown.Kind.Title(), shown.Detail, shown.Fields)
@@ -189,11 +190,6 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 // left says whether err is only that the client has gone.
 func left(r *http.Request, err error) bool {
 	return errors.Is(err, context.Canceled) && errors.Is(r.Context().Err(), context.Canceled)
-}
-
-// closes says after which refusals the connection is not kept: the body was not, or not wholly, read.
-func closes(kind fault.Kind) bool {
-	return kind == fault.Unauthenticated || kind == fault.TooLarge || kind == fault.Unsupported || kind == fault.RateLimited
 }
 
 // recorder notes what was answered.
