@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -39,14 +40,15 @@ type API struct {
 	Config
 	mux    *http.ServeMux
 	limits *limiter
-	spec   []byte // the OpenAPI document
+	// spec is the OpenAPI document, made when it is first asked for: that takes as long as all the rest of a start.
+	spec func() []byte
 }
 
 // New makes the API. It panics when the table of routes contradicts itself: that is a mistake in the program.
 func New(config Config) *API {
 	a := &API{Config: config, mux: http.NewServeMux(), limits: newLimiter(config.Now)}
 	routes := a.Routes()
-	a.spec = document(config.URL, routes)
+	a.spec = sync.OnceValue(func() []byte { return document(config.URL, routes) })
 	for _, route := range routes {
 		a.mux.Handle(route.Method+" "+route.Pattern, a.handler(route))
 	}

@@ -230,6 +230,6 @@ func (a *API) problemRead(w http.ResponseWriter, r *http.Request, _ account.Call
 func (a *API) documentRead(w http.ResponseWriter, _ *http.Request, _ account.Caller) error {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "public, max-age=300")
-	_, _ = w.Write(a.spec)
+	_, _ = w.Write(a.spec())
 	return nil
 }
