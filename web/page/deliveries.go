@@ -1,6 +1,8 @@
 package page
 
 import (
+	"cmp"
+
 	"waybill/web/path"
 	"waybill/web/ui"
 )
@@ -30,6 +32,16 @@ func (p Deliveries) facets() ui.FacetRow {
 		row.Clear = path.Deliveries(path.DeliveryFilter{})
 	}
 	return row
+}
+
+func (p Deliveries) live() string { return cmp.Or(p.Live, path.DeliveriesLive(p.Filter)) }
+
+// subject is the resource with its sequence, where that is known.
+func (r DeliveryRow) subject() string {
+	if r.Sequence == "" {
+		return r.Resource
+	}
+	return r.Resource + " · " + r.Sequence
 }
 
 var (

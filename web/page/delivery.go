@@ -29,6 +29,7 @@ type Delivery struct {
 	Resend                 Resend
 	MayCancel              bool
 	HiddenPayload          bool      // the reader may not see payloads
+	Live                   string    // address of the stream with the version that is shown; empty: without that
 	Others                 []ui.Link // the same event's deliveries to other endpoints
 }
 
