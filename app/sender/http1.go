@@ -211,7 +211,7 @@ func (a *attempt) readFailure(err error, w *writer) *failure {
 	case err == errTooLarge:
 		return fail(TooLargeHeader)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		if w != nil && !w.ended() {
+		if w != nil && (!w.ended() || w.err != nil) {
 			return &failure{class: Timeout, cause: PhaseWrite}
 		}
 		return &failure{class: Timeout, cause: PhaseWait}

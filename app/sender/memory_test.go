@@ -3,6 +3,7 @@ package sender
 import (
 	"context"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -93,3 +94,5 @@ func FuzzAnswer(f *testing.F) {
 		}
 	})
 }
+
+var discard = slog.New(slog.DiscardHandler)

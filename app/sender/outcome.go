@@ -138,6 +138,8 @@ var phrases = map[Class]string{
 	DNS:            "the name does not resolve",
 	Refused:        noAnswer,
 	ConnectTimeout: noAnswer,
+	TLS:            tlsPhrases[Protocol],
+	Timeout:        phasePhrases[PhaseWait],
 	Reset:          noAnswer,
 	NotHTTP:        noAnswer,
 	TooLargeHeader: "the head of the answer is too large",
