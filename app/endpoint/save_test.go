@@ -281,6 +281,25 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
+// A form that cannot show values leaves them empty for those that are to stay.
+func TestUpdateKeepsHeaderValues(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	seller := b.seller(t)
+	e := b.create(t, seller, Input{Headers: []Header{{Name: "X-Shop", Value: "1"}, {Name: "X-Token", Value: "secret"}}})
+	headers := []Header{{Name: "X-Token"}, {Name: "X-New", Value: "2"}, {Name: "X-Shop", Value: "3"}}
+	if _, err := b.Update(t.Context(), seller, e.ID, Change{Headers: &headers, KeepHeaders: []string{"X-Token", "X-New", "X-Shop"}}); err != nil {
+		t.Fatal(err)
+	}
+	want := []Header{{Name: "X-Token", Value: "secret"}, {Name: "X-New", Value: "2"}, {Name: "X-Shop", Value: "3"}}
+	if got, err := b.HeadersReveal(t.Context(), seller, e.ID); err != nil || !slices.Equal(got, want) {
+		t.Errorf("headers %+v, %v, want %+v", got, err, want)
+	}
+	if headers[0].Value != "" {
+		t.Error("the caller's own list was changed")
+	}
+}
+
 // lastDetail is the detail of the latest entry but skip of an action.
 func (b *bench) lastDetail(t *testing.T, seller account.Caller, action string, skip int) string {
 	t.Helper()
