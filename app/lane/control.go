@@ -240,10 +240,7 @@ func queryTickets(ctx context.Context, tx pgx.Tx, sql string, args ...any) ([]Ti
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (t Ticket, err error) {
-		err = row.Scan(&t.EndpointID, &t.TenantID, &t.Gen, &t.Suspect)
-		return t, err
-	})
+	return pgx.CollectRows(rows, scanTicket)
 }
 
 func sorted(ids []string) []string {

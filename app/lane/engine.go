@@ -38,8 +38,8 @@ type Sender interface {
 
 // Config is what an Engine works with.
 type Config struct {
-	// Pool runs the control loop and the fetches, FlushPool the results. Both must have jit and every join and scan off but nested loops over
-	// indexes (see PoolOptions): the statements are written for one plan, and a fresh partition has no statistics to find it by.
+	// Pool runs the control loop and the fetches, FlushPool the results. Both are opened with the options of this package: the
+	// statements are written for one plan, and a fresh partition has no statistics to find it by.
 	Pool, FlushPool *pgxpool.Pool
 	Tickets         Tickets
 	Sender          Sender
@@ -113,13 +113,20 @@ func New(c Config) *Engine {
 	return e
 }
 
-// PoolOptions are the settings of the engine's connections: one plan for each statement, whatever the statistics say. A bitmap scan
-// would visit dead entries of table due again and again until vacuum; an ordered index scan marks them as it passes.
+// PoolOptions are the settings of the connections that dispatch, steer and fetch: one plan for each statement, whatever the statistics say. A
+// bitmap scan would visit dead entries of table due again and again until vacuum; an ordered index scan marks them as it passes.
 func PoolOptions(name string, conns int32) db.Options {
 	return db.Options{AppName: name, MaxConns: conns, Params: map[string]string{
 		"jit": "off", "enable_bitmapscan": "off", "enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off",
 		"plan_cache_mode": "force_generic_plan",
 	}}
+}
+
+// FlushPoolOptions are those of the connections that record results: rows are found by lists of ids and joined to the results by hash.
+func FlushPoolOptions(name string, conns int32) db.Options {
+	o := PoolOptions(name, conns)
+	o.Params["enable_hashjoin"] = "on"
+	return o
 }
 
 // Run runs the loops and returns when ctx ends. Call Join before it, and Drain before ctx ends, to give the lanes back in order.

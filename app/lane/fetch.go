@@ -11,7 +11,10 @@ import (
 	"waybill/db/queries"
 )
 
-var sqlFetch = queries.SQL("LaneFetch")
+var (
+	sqlFetch  = queries.SQL("LaneFetch")
+	sqlBodies = queries.SQL("EventBodies")
+)
 
 // item is one delivery handed to a lane: what to send, and what its row in table due said.
 type item struct {
@@ -24,8 +27,8 @@ type item struct {
 	Unknowns    int
 	Resumes     bool // a manual resend that interrupted a schedule
 	RequestedBy *string
-	Body        []byte
 	Form        string
+	Body        []byte
 	waited      time.Duration // from due to fetched, by the database's clock
 }
 
@@ -46,6 +49,9 @@ type fetch struct {
 	items   []item
 }
 
+// fetchBack is how many days before today a fetch finds bodies in the same statement; the bodies of older events cost another.
+const fetchBack = 1
+
 // fetchAll serves a batch of lanes in one statement.
 func (e *Engine) fetchAll(ctx context.Context, batch []*fetch) error {
 	endpoints := make([]string, len(batch))
@@ -60,14 +66,37 @@ func (e *Engine) fetchAll(ctx context.Context, batch []*fetch) error {
 		applied[i] = f.applied
 		byID[f.endpointID] = f
 	}
-	rows, err := e.pool.Query(ctx, sqlFetch, endpoints, gens, counts, helds, e.workerID(), applied)
+	// One day ahead as well: the day of a dispatch is that of the dispatcher's clock.
+	today := e.Now().UTC().Truncate(24 * time.Hour)
+	rows, err := e.pool.Query(ctx, sqlFetch, endpoints, gens, counts, helds, e.workerID(), applied, today.AddDate(0, 0, -fetchBack), today.AddDate(0, 0, 1))
 	if err != nil {
 		return fmt.Errorf("fetch due deliveries: %w", err)
 	}
+	older := map[time.Time][]*item{}
+	err = scanFetch(rows, byID)
+	if err != nil {
+		return fmt.Errorf("fetch due deliveries: %w", err)
+	}
+	for _, f := range batch {
+		for i := range f.items {
+			if it := &f.items[i]; it.Body == nil {
+				older[it.Day] = append(older[it.Day], it)
+			}
+		}
+	}
+	for day, items := range older {
+		if err := e.readBodies(ctx, day, items); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func scanFetch(rows pgx.Rows, byID map[string]*fetch) error {
 	var (
 		endpointID           string
-		rev                  int64
-		sends, open, waiters bool
+		rev                  *int64
+		sends, open, waiters *bool
 		delivery, eventID    *string
 		trigger, form        *string
 		day                  *time.Time
@@ -77,29 +106,56 @@ func (e *Engine) fetchAll(ctx context.Context, batch []*fetch) error {
 		requestedBy          *string
 		body                 []byte
 		waited               *float64
-		current              *fetch
-		targets              = []any{&endpointID, &rev, &sends, &open, &waiters, &delivery, &day, &position, &eventID, &trigger, &failures, &unknowns, &resumes,
-			&requestedBy, &body, &form, &waited}
+		priority             int16
+		nextAt               *time.Time
 	)
-	_, err = pgx.ForEachRow(rows, targets, func() error {
-		if current == nil || current.endpointID != endpointID {
-			current = byID[endpointID]
-			current.found, current.rev, current.sends, current.open, current.waiters = true, rev, sends, open, waiters
+	_, err := pgx.ForEachRow(rows, []any{&endpointID, &rev, &sends, &open, &waiters, &delivery, &day, &position, &eventID, &trigger, &failures,
+		&unknowns, &resumes, &requestedBy, &form, &body, &waited, &priority, &nextAt}, func() error {
+		f := byID[endpointID]
+		if delivery == nil {
+			f.found, f.rev, f.sends, f.open, f.waiters = true, *rev, *sends, *open, *waiters
+			return nil
 		}
-		if delivery != nil {
-			it := item{DeliveryID: *delivery, Day: *day, Position: *position, EventID: *eventID, Trigger: *trigger, Failures: int(*failures),
-				Unknowns: int(*unknowns), Resumes: *resumes, Body: body, Form: *form, waited: time.Duration(*waited * float64(time.Second))}
-			if requestedBy != nil {
-				by := *requestedBy
-				it.RequestedBy = &by
+		it := item{DeliveryID: *delivery, Day: *day, Position: *position, EventID: *eventID, Trigger: *trigger, Failures: int(*failures),
+			Unknowns: int(*unknowns), Resumes: *resumes, Form: *form, Body: body, waited: time.Duration(*waited * float64(time.Second))}
+		if requestedBy != nil {
+			by := *requestedBy
+			it.RequestedBy = &by
+		}
+		body = nil // the next row gets a slice of its own
+		f.items = append(f.items, it)
+		return nil
+	})
+	return err
+}
+
+// readBodies fills in the bodies of items whose events are of one day.
+func (e *Engine) readBodies(ctx context.Context, day time.Time, items []*item) error {
+	positions := make([]int64, len(items))
+	for i, it := range items {
+		positions[i] = it.Position
+	}
+	rows, err := e.pool.Query(ctx, sqlBodies, day, positions)
+	if err != nil {
+		return fmt.Errorf("read bodies of older events: %w", err)
+	}
+	var position int64
+	var full string
+	var thin *string
+	_, err = pgx.ForEachRow(rows, []any{&position, &full, &thin}, func() error {
+		for _, it := range items {
+			if it.Position != position {
+				continue
 			}
-			body = nil // the next row gets a slice of its own
-			current.items = append(current.items, it)
+			it.Body = []byte(full)
+			if it.Form == "thin" && thin != nil {
+				it.Body = []byte(*thin)
+			}
 		}
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("fetch due deliveries: %w", err)
+		return fmt.Errorf("read bodies of older events: %w", err)
 	}
 	return nil
 }

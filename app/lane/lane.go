@@ -50,7 +50,6 @@ const (
 var (
 	sqlLock    = queries.SQL("LaneLock")
 	sqlWake    = queries.SQL("LaneWake")
-	sqlRing    = queries.SQL("LaneRing")
 	sqlSettled = queries.SQL("LaneSettled")
 )
 
@@ -77,40 +76,39 @@ func (w *Waker) Wake(ctx context.Context, tx pgx.Tx, endpointIDs, testIDs []stri
 	if testIDs == nil {
 		testIDs = []string{}
 	}
-	if err := Lock(ctx, tx, endpointIDs...); err != nil {
-		return err
-	}
-	rows, err := tx.Query(ctx, sqlWake, endpointIDs, testIDs)
-	if err != nil {
-		return fmt.Errorf("wake lanes: %w", err)
-	}
 	var tickets []Ticket
-	var running []string
-	var ticket Ticket
-	var state string
-	_, err = pgx.ForEachRow(rows, []any{&ticket.EndpointID, &ticket.TenantID, &ticket.Gen, &state, &ticket.Suspect}, func() error {
-		switch state {
-		case stateQueued:
-			tickets = append(tickets, ticket)
-		case stateRunning:
-			running = append(running, ticket.EndpointID)
+	b := &pgx.Batch{}
+	b.Queue(sqlLock, endpointIDs)
+	b.Queue(sqlWake, endpointIDs, testIDs).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			var endpointID string
+			var tenantID *string
+			var gen *int64
+			var suspect *bool
+			if err := rows.Scan(&endpointID, &tenantID, &gen, &suspect); err != nil {
+				return err
+			}
+			if gen != nil {
+				tickets = append(tickets, Ticket{EndpointID: endpointID, TenantID: *tenantID, Gen: *gen, Suspect: *suspect})
+			}
 		}
-		return nil
+		return rows.Err()
 	})
-	if err != nil {
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("wake lanes: %w", err)
 	}
-	if len(tickets) > 0 {
-		if err := w.Tickets.InsertTickets(ctx, tx, tickets); err != nil {
-			return fmt.Errorf("insert lane tickets: %w", err)
-		}
+	if len(tickets) == 0 {
+		return nil
 	}
-	if len(running) > 0 {
-		if _, err := tx.Exec(ctx, sqlRing, running); err != nil {
-			return fmt.Errorf("ring running lanes: %w", err)
-		}
+	if err := w.Tickets.InsertTickets(ctx, tx, tickets); err != nil {
+		return fmt.Errorf("insert lane tickets: %w", err)
 	}
 	return nil
+}
+
+func scanTicket(row pgx.CollectableRow) (t Ticket, err error) {
+	err = row.Scan(&t.EndpointID, &t.TenantID, &t.Gen, &t.Suspect)
+	return t, err
 }
 
 // settlePolls are the waits between two looks of Settle: 2 s in all, twice the time within which a running lane reads its endpoint again.

@@ -38,7 +38,7 @@ type lane struct {
 	waiters    bool
 	suspect    bool
 	ok         bool // a success not yet written to the row
-	verified   bool // any success in this claim
+	verified   bool // the first success of an unverified endpoint, not yet written
 	proven     bool // a success since the claim: may grow
 	lastAnswer time.Time
 	fetching   bool
@@ -51,6 +51,7 @@ const (
 	sliceLength  = time.Second      // after it a lane makes room for those who wait
 	laneLifetime = 60 * time.Second // after it a lane is handed back whatever happens
 	hungAfter    = time.Second
+	linger       = 30 * time.Millisecond // an empty lane waits for the next event before it is given back: a claim costs more
 	fetchMost    = 200
 	pollFirst    = 25 * time.Millisecond
 	pollMost     = 900 * time.Millisecond // the endpoint is read again within a second of any send
@@ -87,7 +88,7 @@ func (l *lane) run(ctx context.Context) {
 	now := l.e.Now()
 	l.claimed, l.lastAnswer = now, now
 	sliceStart, lastGrow := now, now
-	nextFetch, poll, ask, more := now, pollFirst, 2*l.slots, true
+	nextFetch, poll, ask, more, busy := now, pollFirst, 2*l.slots, true, now
 	var fetchedAt time.Time
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -135,7 +136,11 @@ func (l *lane) run(ctx context.Context) {
 		grow := l.proven && !l.closed && !l.suspect && len(l.buffer) > 0 && len(l.onWire) >= l.slots &&
 			l.target != nil && l.slots < l.target.concurrency && now.Sub(lastGrow) > growEvery
 		shrink := l.suspect && l.slots > max(1, len(l.onWire))
+		if !idle {
+			busy = now
+		}
 		exhausted := idle && !l.fetching && !more && !l.poked && l.target != nil
+		lingering := exhausted && !waiters && !draining && now.Sub(busy) < linger && !l.e.crowded()
 		inactive := l.inactive
 		if wantFetch {
 			l.startFetch(ctx, max(ask, 1))
@@ -163,7 +168,7 @@ func (l *lane) run(ctx context.Context) {
 				return
 			}
 			continue
-		case exhausted && !wantFetch:
+		case exhausted && !wantFetch && !lingering:
 			if l.finish(ctx, false) {
 				return
 			}
@@ -200,6 +205,9 @@ func (l *lane) run(ctx context.Context) {
 		}
 		if gated {
 			wait = hungAfter // the gate kicks us when it opens
+		}
+		if lingering {
+			wait = linger - now.Sub(busy)
 		}
 		if stuckIn := hungAfter - now.Sub(l.lastAnswerAt()); stuckIn > 0 {
 			wait = min(wait, stuckIn+time.Millisecond)
@@ -381,18 +389,29 @@ func (l *lane) answer(r *result) {
 	if r.item.Trigger != triggerTest {
 		switch {
 		case r.out.Class == sender.Delivered:
-			l.suspect, l.ok, l.proven, l.verified = false, true, true, true
+			l.suspect, l.ok, l.proven = false, true, true
+			l.prove(r.target)
 		case r.out.TimedOut():
 			l.suspect = true
 		}
 	} else if r.out.Class == sender.Delivered {
-		l.verified = true
+		l.prove(r.target)
 	}
 	if r.verdict.gone {
 		l.closed = true
 	}
 	l.mu.Unlock()
 	l.kick()
+}
+
+// prove notes the first success of an endpoint. mu is held.
+func (l *lane) prove(t *target) {
+	if t.verified || l.target == nil || l.target.verified {
+		return
+	}
+	known := *l.target
+	known.verified = true
+	l.target, l.verified = &known, true
 }
 
 func (l *lane) committed(deliveryID string) {

@@ -26,6 +26,7 @@ type target struct {
 	concurrency int
 	rate        int // requests a second; 0: no limit of its own
 	policy      *policy.Policy
+	verified    bool // some attempt has succeeded before
 	// broken says why this endpoint cannot be sent to at all, in words for its tenant: a secret or header that no longer opens.
 	broken string
 }
@@ -64,7 +65,7 @@ func (e *Engine) loadTargets(ctx context.Context, ids []string) (map[string]*tar
 			sealed                       [][]byte
 			lives                        []float64
 		)
-		if err := rows.Scan(&id, &tenantID, &t.rev, &t.url, &scheme, &t.concurrency, &rate, &preset, &t.headerSetID, &headers,
+		if err := rows.Scan(&id, &tenantID, &t.rev, &t.url, &scheme, &t.concurrency, &rate, &preset, &t.verified, &t.headerSetID, &headers,
 			&keyIDs, &sealed, &kinds, &lives); err != nil {
 			rows.Close()
 			return nil, fmt.Errorf("read endpoints: %w", err)

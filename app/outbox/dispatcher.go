@@ -135,11 +135,10 @@ func (d *Dispatcher) step(ctx context.Context) (moved int, mine bool, err error)
 	var batch dispatched
 	after, tenants := d.after, 0
 	err = db.Tx(ctx, d.Pool, func(tx pgx.Tx) error {
-		if err := tx.QueryRow(ctx, sqlDispatchLock).Scan(&mine); err != nil || !mine {
-			return err
-		}
-		ids, next, err := d.waiting(ctx, tx)
-		if err != nil || len(ids) == 0 {
+		var ids []string
+		var next string
+		var err error
+		if mine, ids, next, err = d.waiting(ctx, tx); err != nil || len(ids) == 0 {
 			return err
 		}
 		after, tenants = next, len(ids)
@@ -183,15 +182,22 @@ func noPartition(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "no partition of relation")
 }
 
-// waiting is whose turn it is: up to tenantsMost tenants from where the last round ended, and where this one ends.
-func (d *Dispatcher) waiting(ctx context.Context, tx pgx.Tx) (ids []string, after string, err error) {
+// waiting takes the right to dispatch and says whose turn it is: up to tenantsMost tenants from where the last round ended, and where this
+// one ends. mine is false, and there are no ids, when another process has the right.
+func (d *Dispatcher) waiting(ctx context.Context, tx pgx.Tx) (mine bool, ids []string, after string, err error) {
 	for _, from := range []string{d.after, ""} {
-		rows, err := tx.Query(ctx, sqlWaiting, from, tenantsMost)
-		if err != nil {
-			return nil, "", fmt.Errorf("list waiting tenants: %w", err)
+		b := &pgx.Batch{}
+		b.Queue(sqlDispatchLock).QueryRow(func(row pgx.Row) error { return row.Scan(&mine) })
+		// A statement of its own: its snapshot is taken after the lock, so it sees what the last dispatcher committed.
+		b.Queue(sqlWaiting, from, tenantsMost).Query(func(rows pgx.Rows) (err error) {
+			ids, err = pgx.CollectRows(rows, pgx.RowTo[string])
+			return err
+		})
+		if err := tx.SendBatch(ctx, b).Close(); err != nil {
+			return false, nil, "", fmt.Errorf("list waiting tenants: %w", err)
 		}
-		if ids, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
-			return nil, "", fmt.Errorf("list waiting tenants: %w", err)
+		if !mine {
+			return false, nil, "", nil
 		}
 		if len(ids) > 0 || from == "" {
 			break
@@ -200,7 +206,7 @@ func (d *Dispatcher) waiting(ctx context.Context, tx pgx.Tx) (ids []string, afte
 	if len(ids) == tenantsMost {
 		after = ids[len(ids)-1]
 	}
-	return ids, after, nil
+	return mine, ids, after, nil
 }
 
 // dispatched is what one batch moved.

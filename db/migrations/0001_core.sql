@@ -297,15 +297,11 @@ create table attempts (
     read_us          integer,
     total_us         integer,
     worker_id        text not null,
-    primary key (id, day)
+    -- No two attempts of a delivery share a number: it is counted under the lock of the delivery's row.
+    primary key (delivery_id, number, day)
 ) partition by range (day);
 comment on table attempts is 'One HTTP call of a delivery, with the evidence. Times in microseconds. class is a word of package verdict; cause tells a TLS failure''s reason or a time-out''s phase.';
 comment on column attempts.request_headers is 'JSON [[name, value], …] as sent, without the endpoint''s own static headers: those are in header_sets.';
--- AttemptList, and the guarantee that no two attempts of a delivery share a number.
-create unique index attempts_by_delivery on attempts (delivery_id, number, day);
--- Health strip: the last attempts of an endpoint.
-create index attempts_by_endpoint on attempts (endpoint_id, day, id);
-
 -- make_partitions creates the daily partitions of [from_day, to_day] that are missing. Attaching instead of creating in place takes no
 -- exclusive lock on the parent; two callers at once are serialised and the second finds the work done.
 create function make_partitions(from_day date, to_day date) returns integer

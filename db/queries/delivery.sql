@@ -58,10 +58,15 @@ limit @limit;
 
 -- name: EventKeys
 -- The deliveries of one event: as many as it had endpoints. Index deliveries_by_event, in every day: an event's id may hold no time.
+-- Materialized, because with an order and a limit to meet the planner would rather walk the tenant's whole history in its order.
+with v as materialized (
+    select d.*
+    from deliveries d
+    where d.tenant_id = @tenant and d.event_id = @event and d.day between @from_day and @before_day
+)
 select v.id, v.day, v.position, false as edge, true as matches
-from deliveries v
-where v.tenant_id = @tenant and v.event_id = @event and v.day between @from_day and @before_day
-  and (v.day, v.id) < (@before_day::date, @before_id::text) and v.id >= @from_id and (/* filter */ true)
+from v
+where (v.day, v.id) < (@before_day::date, @before_id::text) and v.id >= @from_id and (/* filter */ true)
 order by v.day desc, v.id desc
 limit @limit;
 
@@ -157,8 +162,7 @@ limit @limit;
 -- name: AttemptKeys
 -- Deliveries by what one of their attempts was: index attempts_notable, without the table. An attempt matches if its answer is in
 -- @code_from to @code_to (@code: whether that is asked; @no_answer: none came) and its class and trigger are @class and @trigger, if given. All
--- attempts of a delivery are looked at together (with ties) and may come back as several rows, those that match first. The last condition on
--- attempts is the index's own.
+-- attempts of a delivery are looked at and come back together (with ties). The last condition on attempts is the index's own.
 select s.id, s.edge, s.matches
 from (
     select k.delivery_id as id, row_number() over () >= @scan::bigint as edge,
@@ -175,11 +179,12 @@ from (
     ) k
 ) s
 where s.matches or s.edge
-order by s.id desc, s.matches desc
-limit @limit;
+order by s.id desc
+fetch first (@limit) rows with ties;
 
 -- name: DeliveryRows
 -- Deliveries by id, in the order given, with what is due of them and the endpoint's name. A test's row may be of the day after its id's.
+-- @first_day and @last_day are those of @days: known before the first row, they keep all other partitions out of the plan.
 select v.id, v.day, v.position, v.event_id, v.endpoint_id, v.type, v.resource_type, v.resource_id, v.form, v.test, v.created_at,
        v.status, coalesce(v.reason, ''), v.attempts, v.failures, v.last_at, coalesce(v.last_class, ''), coalesce(v.last_code, 0),
        coalesce(v.last_ms, 0), v.finished_at, u.next_at, coalesce(u.trigger, ''), coalesce(u.requested_by, ''),
@@ -188,7 +193,7 @@ from unnest(@ids::text[], @days::date[]) with ordinality as k(id, day, n)
 cross join lateral (
     select d.*
     from deliveries d
-    where d.id = k.id and d.day between k.day and k.day + 1 and d.tenant_id = @tenant
+    where d.id = k.id and d.day between k.day and k.day + 1 and d.day between @first_day and @last_day::date + 1 and d.tenant_id = @tenant
     limit 1
 ) v
 join tenants t on t.id = v.tenant_id
@@ -202,7 +207,7 @@ order by k.n;
 select day from deliveries where tenant_id = @tenant and id = @id;
 
 -- name: AttemptList
--- The attempts of one delivery, the last first: index attempts_by_delivery. A worker's clock may have been a little before the database's day.
+-- The attempts of one delivery, the last first: the primary key. A worker's clock may have been a little before the database's day.
 select a.id, a.number, a.trigger, coalesce(a.requested_by, ''), a.started_at, a.class, coalesce(a.cause, ''), coalesce(a.detail, ''),
        coalesce(a.code, 0), a.url, a.request_headers, a.body_size, a.response_headers, a.response_body, coalesce(a.response_size, 0),
        coalesce(a.response_note, ''), coalesce(a.proto, ''), coalesce(a.remote, ''), a.tls, coalesce(a.connect_us, 0), coalesce(a.tls_us, 0),

@@ -4,8 +4,8 @@ select from lanes where endpoint_id = any($1) order by endpoint_id for no key up
 
 -- name: LaneWake
 -- all tenants: after LaneLock in the same transaction. Idle lanes, and sleeping ones that would wake later, become queued, or go to sleep
--- until not_before while their door is closed; one with a test event ($2) is queued at once. Returns every lane with what it is now, so that the
--- caller inserts a ticket for each queued one and pokes the running ones.
+-- until not_before while their door is closed; one with a test event ($2) is queued at once. Returns the lanes to make tickets for, and
+-- without a generation those that run, which are told to look again when this commits, in whichever process they are.
 with asked as (
     select l.endpoint_id,
            l.state in ('idle', 'sleeping') and (l.endpoint_id = any($2) or coalesce(l.not_before <= statement_timestamp(), true)) as open,
@@ -23,15 +23,12 @@ with asked as (
     where l.endpoint_id = a.endpoint_id and (a.open or a.shut)
     returning l.endpoint_id, l.tenant_id, l.gen, l.state, l.suspect
 )
-select endpoint_id, tenant_id, gen, state, suspect from woken
+select w.endpoint_id, w.tenant_id, w.gen, w.suspect from woken w where w.state = 'queued'
 union all
-select l.endpoint_id, l.tenant_id, l.gen, l.state, l.suspect
+select l.endpoint_id, null, null, null
 from lanes l
+cross join lateral pg_notify('waybill_lane', l.endpoint_id) as rung
 where l.endpoint_id = any($1) and l.state = 'running';
-
--- name: LaneRing
--- all tenants: tells the processes that run these lanes to look again.
-select pg_notify('waybill_lane', e) from unnest($1::text[]) as e;
 
 -- name: LaneSettled
 -- all tenants: by endpoint id, which its operation has checked.
@@ -113,7 +110,9 @@ returning l.endpoint_id, l.tenant_id, l.gen, l.suspect;
 -- name: LaneFetch
 -- all tenants: the next due deliveries of lanes this process owns, with their bodies, and the note of what it holds, in one round trip.
 -- $1 endpoints, $2 gens, $3 how many each, $4 what each already holds (ids joined by commas), $5 the owner, $6 the revision of the endpoint
--- that each lane works with: written down as seen, so that whoever changed the endpoint knows when the change is in force.
+-- that each lane works with: written down as seen, so that whoever changed the endpoint knows when the change is in force. Bodies come along for
+-- events of the days $7 to $8 (so that two partitions are opened and not a hundred); older ones are read by EventBodies.
+-- The rows of the lanes come first, each followed by its deliveries.
 -- A lane whose row has moved on comes back with nothing at all, not even its own row: it is lost. Bodies of one fetch stop at 2 MiB a lane.
 with mine as materialized (
     select l.endpoint_id, l.tenant_id, u.n, string_to_array(u.held, ',') as held, u.applied, e.rev, e.deleted_at is null as alive,
@@ -145,12 +144,16 @@ with mine as materialized (
     ) d(delivery_id, day, tenant_id, its_endpoint_id, position, event_id, form, priority, next_at, trigger, failures, unknowns, resume_at,
         requested_by)
 ), sized as materialized (
-    select p.*, case when p.form = 'thin' then e.thin else e.body end as body,
-           sum(octet_length(case when p.form = 'thin' then e.thin else e.body end))
-               over (partition by p.endpoint_id order by p.priority, p.next_at, p.delivery_id
-                     rows between unbounded preceding and 1 preceding) as before
+    select p.*, e.body,
+           sum(octet_length(e.body)) over (partition by p.endpoint_id order by p.priority, p.next_at, p.delivery_id
+                                           rows between unbounded preceding and 1 preceding) as before
     from picked p
-    cross join lateral (select v.body, v.thin from events v where v.position = p.position and v.day = p.day limit 1) e
+    left join lateral (
+        select case when p.form = 'thin' then v.thin else v.body end as body
+        from events v
+        where v.position = p.position and v.day = p.day and v.day between $7 and $8
+        limit 1
+    ) e on true
 ), noted as (
     update lanes l
     set handed = m.held || coalesce(s.ids, '{}'), handed_at = statement_timestamp(), seen = m.applied
@@ -161,16 +164,26 @@ with mine as materialized (
 )
 select m.endpoint_id, m.rev, m.sends, m.open,
        exists (select from lanes b where b.tenant_id = m.tenant_id and b.state = 'blocked') as waiters,
-       s.delivery_id, s.day, s.position, s.event_id, s.trigger, s.failures, s.unknowns, s.resume_at is not null as resumes, s.requested_by,
-       s.body, s.form, extract(epoch from statement_timestamp() - s.next_at)::float8 as waited
+       null::text as delivery_id, null::date as day, null::bigint as position, null::text as event_id, null::text as trigger,
+       null::integer as failures, null::smallint as unknowns, null::boolean as resumes, null::text as requested_by, null::text as form,
+       null::text as body, null::float8 as waited, -1::smallint as priority, null::timestamptz as next_at
 from mine m
-left join sized s on s.endpoint_id = m.endpoint_id and coalesce(s.before, 0) < 2097152
-order by m.endpoint_id, s.priority, s.next_at, s.delivery_id;
+union all
+select s.endpoint_id, null, null, null, null, s.delivery_id, s.day, s.position, s.event_id, s.trigger, s.failures, s.unknowns,
+       s.resume_at is not null, s.requested_by, s.form, s.body, extract(epoch from statement_timestamp() - s.next_at)::float8,
+       s.priority, s.next_at
+from sized s
+where coalesce(s.before, 0) < 2097152
+order by endpoint_id, priority, next_at, delivery_id;
+
+-- name: EventBodies
+-- all tenants: the texts of events of one day ($1) by position, for deliveries older than a fetch looks back.
+select v.position, v.body, v.thin from events v where v.day = $1 and v.position = any($2);
 
 -- name: LaneTarget
 -- all tenants: everything a sender must know of the endpoints in $1, with secrets still sealed. Expired secrets stay out.
 select e.id, e.tenant_id, e.rev, e.url, e.scheme, e.concurrency, e.rate_per_second, coalesce(e.preset, t.preset, '') as preset,
-       h.id as header_set_id, h.sealed as headers,
+       e.verified_at is not null as verified, h.id as header_set_id, h.sealed as headers,
        s.ids, s.sealed, s.kinds, s.lives
 from endpoints e
 join tenants t on t.id = e.tenant_id

@@ -26,15 +26,16 @@ import (
 
 // options are the flags.
 type options struct {
-	events    int
-	endpoints int
-	tenants   int
-	runs      int
-	only      string
-	jsonFile  string
-	keep      bool
-	verbose   bool
-	processes int
+	events     int
+	endpoints  int
+	tenants    int
+	runs       int
+	only       string
+	jsonFile   string
+	keep       bool
+	verbose    bool
+	processes  int
+	statements bool
 }
 
 func main() {
@@ -50,6 +51,7 @@ func main() {
 	flag.IntVar(&o.processes, "processes", 1, "worker processes")
 	flag.StringVar(&o.only, "only", "", "scenarios, comma-separated: ceiling, throughput, latency, isolation, kill")
 	flag.StringVar(&o.jsonFile, "json", "", "write the figures to this file")
+	flag.BoolVar(&o.statements, "statements", false, "show what Postgres spent its time on (needs pg_stat_statements)")
 	flag.BoolVar(&o.verbose, "v", false, "show the program's log")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -74,6 +76,9 @@ func run(ctx context.Context, o options) error {
 			fmt.Fprintf(os.Stderr, "%s, run %d of %d\n", scenario.name, n+1, o.runs)
 			if err := scenario.run(ctx, s, figures); err != nil {
 				return fmt.Errorf("%s: %w", scenario.name, err)
+			}
+			if err := s.printStatements(ctx, os.Stderr); err != nil {
+				return err
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"waybill/app/seal"
@@ -58,10 +60,14 @@ func newSystem(ctx context.Context, o options) (s *system, err error) {
 	if out, err := exec.CommandContext(ctx, "go", "build", "-o", s.binary, "./app").CombinedOutput(); err != nil {
 		return s, fmt.Errorf("build the program (run this from the repository's root): %w\n%s", err, out)
 	}
-	if s.postgres, err = embedded.Start(ctx, embedded.Config{Dir: filepath.Join(s.dir, "data")}); err != nil {
+	settings := map[string]string{}
+	if o.statements {
+		settings["shared_preload_libraries"] = "pg_stat_statements"
+	}
+	if s.postgres, err = embedded.Start(ctx, embedded.Config{Dir: filepath.Join(s.dir, "data"), Settings: settings}); err != nil {
 		return s, err
 	}
-	if _, err = db.Migrate(ctx, s.postgres.URL(), nil); err != nil {
+	if _, err = db.Migrate(ctx, s.postgres.URL(), slog.New(slog.DiscardHandler)); err != nil {
 		return s, err
 	}
 	if s.pool, err = db.Open(ctx, s.postgres.URL(), db.Options{AppName: "bench", MaxConns: 8}); err != nil {
@@ -244,4 +250,33 @@ func (s *system) places(ctx context.Context, kind string, tenants, endpoints int
 		return nil, err
 	}
 	return made, s.tell("secrets", j, nil)
+}
+
+// printStatements shows the statements that took Postgres longest since the last time, if it keeps count.
+func (s *system) printStatements(ctx context.Context, w io.Writer) error {
+	if !s.o.statements {
+		return nil
+	}
+	if _, err := s.pool.Exec(ctx, `create extension if not exists pg_stat_statements`); err != nil {
+		return err
+	}
+	rows, err := s.pool.Query(ctx, `
+		select calls, total_exec_time, rows, left(regexp_replace(query, '\s+', ' ', 'g'), 110)
+		from pg_stat_statements order by total_exec_time desc limit 16`)
+	if err != nil {
+		return err
+	}
+	var calls, affected int64
+	var ms float64
+	var query string
+	fmt.Fprintf(w, "%8s %9s %8s %8s\n", "calls", "ms", "rows", "ms/row")
+	_, err = pgx.ForEachRow(rows, []any{&calls, &ms, &affected, &query}, func() error {
+		fmt.Fprintf(w, "%8d %9.0f %8d %8.3f  %s\n", calls, ms, affected, ms/float64(max(affected, 1)), query)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	_, err = s.pool.Exec(ctx, `select pg_stat_statements_reset()`)
+	return err
 }
