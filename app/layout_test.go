@@ -55,7 +55,7 @@ func init() {
 	layers["web/dashboard"] = slices.Concat(storage, pure, operations, view, []string{"web/page"})
 	layers["web"] = slices.Concat(storage, pure, operations, view, []string{"web/page", "web/page/gallery", "web/api", "web/dashboard"})
 	layers["app/server"] = slices.Concat(storage, pure, operations, []string{"db/embedded", "jobs", "web", "web/api", "web/dashboard", "web/page/gallery", "assets"})
-	layers["app/demo"] = slices.Concat(layers["app/server"], []string{"app/server", "app/receive"})
+	layers["app/demo"] = slices.Concat(layers["app/server"], []string{"app/server", "app/receive", "web/path"})
 	layers["app"] = slices.Concat(storage, pure, operations, []string{"app/server", "app/demo", "db/embedded"})
 }
 
