@@ -52,6 +52,7 @@ func main() {
 	flag.StringVar(&o.only, "only", "", "scenarios, comma-separated: ceiling, throughput, latency, isolation, kill")
 	flag.StringVar(&o.jsonFile, "json", "", "write the figures to this file")
 	flag.BoolVar(&o.statements, "statements", false, "show what Postgres spent its time on (needs pg_stat_statements)")
+	flag.BoolVar(&o.keep, "keep", false, "leave the data folder behind")
 	flag.BoolVar(&o.verbose, "v", false, "show the program's log")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

@@ -22,7 +22,7 @@ var scenarios = []struct {
 }{
 	{"ceiling", ceiling},
 	{"throughput", wide},
-	{"throughput", narrow},
+	{"narrow", narrow},
 	{"latency", latency},
 	{"isolation", isolation},
 	{"kill", kill},

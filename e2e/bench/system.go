@@ -62,7 +62,8 @@ func newSystem(ctx context.Context, o options) (s *system, err error) {
 	}
 	settings := map[string]string{}
 	if o.statements {
-		settings["shared_preload_libraries"] = "pg_stat_statements"
+		settings["shared_preload_libraries"] = "pg_stat_statements,auto_explain"
+		settings["auto_explain.log_min_duration"], settings["auto_explain.log_analyze"], settings["auto_explain.log_buffers"] = "60ms", "on", "on"
 	}
 	if s.postgres, err = embedded.Start(ctx, embedded.Config{Dir: filepath.Join(s.dir, "data"), Settings: settings}); err != nil {
 		return s, err
@@ -99,7 +100,9 @@ func (s *system) close() {
 	if s.postgres != nil {
 		_ = s.postgres.Close()
 	}
-	_ = os.RemoveAll(s.dir)
+	if !s.o.keep {
+		_ = os.RemoveAll(s.dir)
+	}
 }
 
 func (s *system) startReceiver(ctx context.Context) error {
