@@ -80,6 +80,10 @@ func (p Confirmation) Page(frame ui.Frame) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				if p.Password {
+					templ_7745c5c3_Err = username(frame.Member).Render(ctx, templ_7745c5c3_Buffer)
+					if templ_7745c5c3_Err != nil {
+						return templ_7745c5c3_Err
+					}
 					templ_7745c5c3_Err = ui.TextField(ui.Input{Name: "password", Label: "Your password", Type: "password", Error: p.Problems["password"], Autocomplete: "current-password", Required: true, Hint: "Asked again, because this shows or ends something that cannot be taken back."}).Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err

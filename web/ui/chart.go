@@ -71,13 +71,13 @@ func percent(part, whole float64) string {
 
 func pixels(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
 
-// top is the smallest round number (1, 2 or 5 times a power of ten) not below n: the axis ends there.
+// top is the smallest round number not below n: the axis ends there. Its half is round too.
 func top(n float64) float64 {
 	if n <= 0 {
 		return 1
 	}
 	power := math.Pow(10, math.Floor(math.Log10(n)))
-	for _, step := range []float64{1, 2, 5, 10} {
+	for _, step := range []float64{1, 1.2, 1.6, 2, 3, 4, 6, 8, 10} {
 		if n <= step*power {
 			return step * power
 		}
@@ -94,7 +94,11 @@ func (b Bars) ceiling() float64 {
 		}
 		highest = max(highest, sum)
 	}
-	return max(top(float64(highest)), 2)
+	// Halves of small counts would not be whole.
+	if highest <= 10 {
+		return float64(max(2, highest+highest%2))
+	}
+	return top(float64(highest))
 }
 
 func (b Bars) grid() []gridline {
@@ -102,7 +106,7 @@ func (b Bars) grid() []gridline {
 	return []gridline{
 		{Y: "0.5", Text: Number(int64(ceiling))},
 		{Y: pixels(chartHeight / 2), Text: Number(int64(ceiling / 2))},
-		{Y: pixels(chartHeight), Text: ""},
+		{Y: pixels(chartHeight), Text: "0"},
 	}
 }
 
@@ -183,7 +187,7 @@ func (l Lines) grid() []gridline {
 	return []gridline{
 		{Y: "0.5", Text: Span(ceiling)},
 		{Y: pixels(chartHeight / 2), Text: Span(ceiling / 2)},
-		{Y: pixels(chartHeight), Text: ""},
+		{Y: pixels(chartHeight), Text: "0"},
 	}
 }
 
