@@ -70,11 +70,12 @@ func (s *Service) countRead(ctx context.Context, src source, tenant string, from
 		if err != nil {
 			return Count{}, err
 		}
-		var n int
-		if err := s.DB.QueryRow(ctx, sql, src.rowArguments(tenant, step.keys)).Scan(&n); err != nil {
-			return Count{}, fmt.Errorf("count deliveries by %s: %w", src.name, err)
+		if n := 0; len(step.keys) > 0 {
+			if err := s.DB.QueryRow(ctx, sql, src.rowArguments(tenant, step.keys)).Scan(&n); err != nil {
+				return Count{}, fmt.Errorf("count deliveries by %s: %w", src.name, err)
+			}
+			c.N += n
 		}
-		c.N += n
 		if step.end {
 			return c, nil
 		}

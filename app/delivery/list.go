@@ -158,17 +158,9 @@ func (s *Service) choose(ctx context.Context, tenant string, f Filter) (source, 
 
 // find reads up to limit deliveries behind from. next is where the list goes on, nil at its end.
 func (s *Service) find(ctx context.Context, src source, tenant string, from place, limit int) (deliveries []Delivery, next *place, err error) {
-	most := s.bounds.orUsual().read
-	for read := 0; read < most; {
-		want := limit + 1 - len(deliveries)
-		if src.rest != "" {
-			want = min(max(4*want, 200), most-read)
-		}
-		step, err := s.step(ctx, src, from, want)
-		if err != nil {
-			return nil, nil, err
-		}
-		found, err := s.read(ctx, src, tenant, step.keys)
+	budget := s.bounds.orUsual().read
+	for _, part := range src.windows(from) {
+		found, stop, err := s.fill(ctx, part, tenant, from, limit+1-len(deliveries), &budget)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -176,13 +168,39 @@ func (s *Service) find(ctx context.Context, src source, tenant string, from plac
 			last := deliveries[limit-1]
 			return deliveries[:limit], &place{day: last.day, position: last.position, id: last.ID}, nil
 		}
-		if step.end {
+		if stop != nil {
+			return deliveries, stop, nil
+		}
+		from = part.before()
+	}
+	return deliveries, nil, nil
+}
+
+// fill reads n deliveries behind from, or as many as there are. stop is where it had to give up, having looked at enough.
+func (s *Service) fill(ctx context.Context, src source, tenant string, from place, n int, budget *int) (deliveries []Delivery, stop *place, err error) {
+	for first := true; *budget > 0; first = false {
+		want := n - len(deliveries)
+		switch {
+		case src.rest != "" && first:
+			want = min(max(4*want, 200), *budget)
+		case src.rest != "":
+			want = *budget
+		}
+		step, err := s.step(ctx, src, from, want)
+		if err != nil {
+			return nil, nil, err
+		}
+		*budget -= len(step.keys)
+		found, err := s.read(ctx, src, tenant, step.keys)
+		if err != nil {
+			return nil, nil, err
+		}
+		if deliveries = append(deliveries, found...); len(deliveries) >= n || step.end {
 			return deliveries, nil, nil
 		}
 		if from = step.last; step.bound {
 			break
 		}
-		read += want
 	}
 	return deliveries, &from, nil
 }
@@ -223,7 +241,7 @@ func (src source) from(f Filter, after string) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
-	if !id.Valid(id.Delivery, keys[1]) && !(src.byPosition && keys[1] == beforeAll) {
+	if !id.Valid(id.Delivery, keys[1]) && keys[1] != beforeAll {
 		return place{}, cursor.ErrForeign()
 	}
 	at := place{day: from.day, position: from.position, id: keys[1]}

@@ -380,7 +380,6 @@ func TestListCursors(t *testing.T) {
 		"bad day":    cursor.Encode(cursorByDay, "2026-13-01", all[0].ID),
 		"no id":      cursor.Encode(cursorByDay, "2026-01-01", "dlv_1"),
 		"other id":   cursor.Encode(cursorByDay, "2026-01-01", all[0].Event.ID),
-		"before all": cursor.Encode(cursorByDay, "2026-01-01", beforeAll),
 	} {
 		_, err := h.List(t.Context(), h.caller, Filter{}, text, 10)
 		if fault.KindOf(err) != fault.Malformed {

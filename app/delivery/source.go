@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,7 +37,8 @@ type bounds struct {
 	due     int // rows of due that are sorted for a list
 }
 
-var usual = bounds{scanned: 20_000, read: 2_000, events: 2_000, due: 20_000}
+// usual keeps each list under 50 ms of the database's time: measured with 3 million deliveries of 20 tenants, two of them on three.
+var usual = bounds{scanned: MaxCount + 1, read: 1_000, events: 1_000, due: 20_000}
 
 func (b bounds) orUsual() bounds {
 	if b == (bounds{}) {
@@ -68,16 +70,54 @@ type source struct {
 	rest string        // the conditions that rows of its keys must still meet; empty: none
 	rows pgx.NamedArgs // of rest
 
+	windowed   bool // it is read in windows of days
 	byPosition bool
 	noDay      bool // its keys have no day: the id says it
+
+	since time.Time // the first day of the window; zero: all
 }
+
+// windowDays are the days before a place that a windowed source is asked for, one after the other until the page is full, and last all that
+// there are: a plan for two days is made in a fraction of the time that one for all days takes.
+var windowDays = []int{2, 10}
+
+// windows is the source in parts that follow one another, the first one beginning at a place.
+func (src source) windows(from place) []source {
+	var parts []source
+	if src.windowed {
+		until := from.day
+		if until.Equal(farDay) {
+			until = day(time.Now()).AddDate(0, 0, 2) // the days are the database's, whose clock may be ahead of ours
+		}
+		for _, days := range windowDays {
+			part := src
+			if part.since = until.AddDate(0, 0, -days); !part.since.After(src.args["from_day"].(time.Time)) {
+				break
+			}
+			parts = append(parts, part)
+		}
+	}
+	return append(parts, src)
+}
+
+// before is the place at which the next window begins.
+func (src source) before() place {
+	if src.noDay {
+		return place{day: src.since, id: firstID(src.since) + smallest}
+	}
+	return place{day: src.since, id: beforeAll}
+}
+
+// smallest is the least random part of an id.
+const smallest = "0000000000000000"
 
 // source chooses the index that leaves the least to look at. few says that DueKeys may be used.
 func (f Filter) source(tenant string, few bool, most bounds) source {
 	conditions, args := f.conditions()
 	attempt := f.byAttempt()
 	attemptArgs := f.attemptArgs()
-	if attempt && (f.EventID != "" || f.ResourceID != "") {
+	parked := f.Status == string(Undelivered) || f.Status == string(Held)
+	if attempt && (f.EventID != "" || f.ResourceID != "" || parked) {
 		conditions = append(conditions, onAttempt)
 		maps.Copy(args, attemptArgs)
 	}
@@ -93,17 +133,13 @@ func (f Filter) source(tenant string, few bool, most bounds) source {
 			s.rest, s.rows = strings.Join(conditions, " and "), args
 		}
 	}
-	switch parked := f.Status == string(Undelivered) || f.Status == string(Held); {
+	switch {
 	case f.EventID != "":
 		walk("event", sqlEventKeys)
 	case f.ResourceID != "":
 		walk("resource", sqlResourceKeys)
 		s.args["resource"], s.args["resource_type"] = f.ResourceID, f.ResourceType
 		s.byPosition, s.scan = true, most.events
-	case attempt || f.Status == Recovered:
-		look("attempt", sqlAttemptKeys)
-		maps.Copy(s.args, attemptArgs)
-		s.noDay = true
 	case parked && f.EndpointID != "":
 		s.args["status"], s.args["endpoint"] = f.Status, f.EndpointID
 		delete(args, "status")
@@ -113,15 +149,22 @@ func (f Filter) source(tenant string, few bool, most bounds) source {
 		s.args["status"] = f.Status
 		conditions = without(conditions, onStatus)
 		look("parked", sqlParkedKeys)
+	case attempt || f.Status == Recovered:
+		look("attempt", sqlAttemptKeys)
+		maps.Copy(s.args, attemptArgs)
+		s.noDay, s.windowed = true, true
 	case few && (f.Status == string(Pending) || f.Status == Retrying):
 		s.args["endpoint"], s.args["retrying"] = f.EndpointID, f.Status == Retrying
 		look("due", sqlDueKeys)
 	case f.Tests == OnlyTests || f.Trigger == "test":
+		s.windowed = true
 		walk("tests", sqlKeysOfTests)
 	case f.EndpointID != "":
+		s.windowed = true
 		walk("endpoint", sqlKeysOfEndpoint)
 		s.args["endpoint"] = f.EndpointID
 	default:
+		s.windowed = true
 		walk("tenant", sqlKeys)
 	}
 	s.args["tenant"], s.args["from_id"], s.args["from_day"] = tenant, "", time.Time{}
@@ -175,10 +218,16 @@ func day(at time.Time) time.Time {
 }
 
 // arguments are those of one step of a source.
-func (s source) arguments(from place, limit int) pgx.NamedArgs {
-	args := maps.Clone(s.args)
+func (src source) arguments(from place, limit int) pgx.NamedArgs {
+	args := maps.Clone(src.args)
+	if !src.since.IsZero() {
+		args["from_day"] = src.since
+		if src.noDay {
+			args["from_id"] = firstID(src.since)
+		}
+	}
 	args["before_day"], args["before_id"], args["limit"] = from.day, from.id, limit
-	args["scan"], args["before_position"] = s.scan, from.position
+	args["scan"], args["before_position"] = src.scan, from.position
 	return args
 }
 
@@ -226,7 +275,7 @@ func (s *Service) step(ctx context.Context, src source, from place, limit int) (
 	if err != nil {
 		return found{}, fmt.Errorf("find deliveries by %s: %w", src.name, err)
 	}
-	out.end = n < limit && !out.bound
+	out.end = n < limit && !out.bound // some statements return more than limit: the ties of the last
 	return out, nil
 }
 
@@ -262,5 +311,9 @@ func (src source) rowArguments(tenant string, keys []place) pgx.NamedArgs {
 		ids[i], days[i] = key.id, key.day
 	}
 	args["tenant"], args["ids"], args["days"] = tenant, ids, days
+	args["first_day"], args["last_day"] = earliest(days), latest(days)
 	return args
 }
+
+func earliest(days []time.Time) time.Time { return slices.MinFunc(days, time.Time.Compare) }
+func latest(days []time.Time) time.Time   { return slices.MaxFunc(days, time.Time.Compare) }

@@ -2,7 +2,8 @@
 --
 -- Each *Keys statement walks one index from @before_day, @before_id down to @from_day, @from_id and returns at most @limit keys. Where it has
 -- to leave rows out, it looks at no more than @scan of them and returns the last one that it looked at with edge = true, so that the page can be
--- continued from there: no filter can make it slow. `/* filter */ true` is replaced by the conditions of a filter on deliveries as v.
+-- continued from there: no filter can make it slow. `/* filter */ true` is replaced by the conditions of a filter on deliveries as v. The order is
+-- repeated at each level so that the planner sees that it is kept, and reads no further than the page needs.
 
 -- name: DeliveryKeys
 -- Index deliveries_by_tenant; without conditions it is an index-only scan.
@@ -17,8 +18,10 @@ from (
         order by v.day desc, v.id desc
         limit @scan
     ) k
+    order by k.day desc, k.id desc
 ) s
 where s.matches or s.edge
+order by s.day desc, s.id desc
 limit @limit;
 
 -- name: DeliveryKeysOfEndpoint
@@ -35,8 +38,10 @@ from (
         order by v.day desc, v.id desc
         limit @scan
     ) k
+    order by k.day desc, k.id desc
 ) s
 where s.matches or s.edge
+order by s.day desc, s.id desc
 limit @limit;
 
 -- name: DeliveryKeysOfTests
@@ -52,8 +57,10 @@ from (
         order by v.day desc, v.id desc
         limit @scan
     ) k
+    order by k.day desc, k.id desc
 ) s
 where s.matches or s.edge
+order by s.day desc, s.id desc
 limit @limit;
 
 -- name: EventKeys
@@ -83,6 +90,7 @@ from (
         order by x.position desc
         limit @scan
     ) k
+    order by k.position desc
 ) e
 left join lateral (
     select v.id
@@ -177,6 +185,7 @@ from (
         order by a.delivery_id desc
         fetch first (@scan) rows with ties
     ) k
+    order by k.delivery_id desc
 ) s
 where s.matches or s.edge
 order by s.id desc
