@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"net/http"
 	"os"
 	"time"
 
@@ -20,6 +22,7 @@ import (
 
 type serveCommand struct {
 	Only []string `help:"Only these parts: web, worker, proxy. All of them without it." enum:"web,worker,proxy" placeholder:"PART,…"`
+	Addr string   `help:"Listening address, instead of WAYBILL_ADDR." placeholder:"HOST:PORT"`
 }
 
 // Run serves until it is told to stop, and then stops in order.
@@ -28,7 +31,7 @@ func (c *serveCommand) Run(ctx context.Context, io streams, logger *slog.Logger)
 	for i, r := range c.Only {
 		roles[i] = server.Role(r)
 	}
-	config, err := server.FromEnv(io.getenv, roles)
+	config, err := server.FromEnv(c.getenv(io.getenv), roles)
 	if err != nil {
 		return fmt.Errorf("the configuration is not usable:\n%w", err)
 	}
@@ -44,6 +47,50 @@ func (c *serveCommand) Run(ctx context.Context, io streams, logger *slog.Logger)
 	}
 	s.Stop(context.WithoutCancel(ctx))
 	return err
+}
+
+// getenv is the environment with the flags put over it.
+func (c *serveCommand) getenv(getenv func(string) string) func(string) string {
+	return func(name string) string {
+		if name == "WAYBILL_ADDR" && c.Addr != "" {
+			return c.Addr
+		}
+		return getenv(name)
+	}
+}
+
+type healthCommand struct {
+	Path string `help:"What is asked." default:"/healthz"`
+}
+
+// Run asks the program that listens on WAYBILL_ADDR of this machine whether it is well: the health check of an image without a shell.
+func (c *healthCommand) Run(ctx context.Context, io streams) error {
+	addr := io.getenv("WAYBILL_ADDR")
+	if addr == "" {
+		addr = server.DefaultAddr
+	}
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("WAYBILL_ADDR: %w", err)
+	}
+	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
+		host = "127.0.0.1"
+	}
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+c.Path, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s", c.Path, answer.Status)
+	}
+	return nil
 }
 
 type migrateCommand struct{}

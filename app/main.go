@@ -23,6 +23,7 @@ type cli struct {
 	Migrate migrateCommand `cmd:"" help:"Bring the database's schema up to this program's."`
 	Publish publishCommand `cmd:"" help:"Publish one event; its data is JSON on standard input."`
 	Policy  policyCommand  `cmd:"" help:"Work with delivery policy files."`
+	Health  healthCommand  `cmd:"" help:"Ask the running program on this machine whether it is well."`
 }
 
 // streams is what a command reads from and writes to.

@@ -7,19 +7,25 @@ import (
 	"github.com/riverqueue/river"
 )
 
-// Chores are the jobs that keep the house: rare, short and idempotent.
+// Chores are the jobs that keep the house: rare, short and idempotent, because a change of River's leader starts their intervals anew.
 type Chores struct {
-	Pool *pgxpool.Pool
+	Pool   *pgxpool.Pool
+	Prunes []Prune
 }
 
 func (c *Chores) register(known *river.Workers) {
 	river.AddWorker(known, &PartitionsWorker{Pool: c.Pool})
+	river.AddWorker(known, &PruneWorker{Prunes: c.Prunes})
 }
 
 func (c *Chores) periodic() []*river.PeriodicJob {
+	every := func(interval time.Duration, args river.JobArgs) *river.PeriodicJob {
+		return river.NewPeriodicJob(river.PeriodicInterval(interval), func() (river.JobArgs, *river.InsertOpts) {
+			return args, &river.InsertOpts{Queue: QueueChores}
+		}, &river.PeriodicJobOpts{RunOnStart: true})
+	}
 	return []*river.PeriodicJob{
-		river.NewPeriodicJob(river.PeriodicInterval(12*time.Hour), func() (river.JobArgs, *river.InsertOpts) {
-			return PartitionsArgs{}, &river.InsertOpts{Queue: QueueChores}
-		}, &river.PeriodicJobOpts{RunOnStart: true}),
+		every(12*time.Hour, PartitionsArgs{}),
+		every(time.Hour, PruneArgs{}),
 	}
 }

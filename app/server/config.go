@@ -54,6 +54,9 @@ func (c Config) Development() bool { return c.AllowHTTP }
 // Has says whether this process has the role.
 func (c Config) Has(r Role) bool { return len(c.Roles) == 0 || slices.Contains(c.Roles, r) }
 
+// DefaultAddr is WAYBILL_ADDR when it is not set.
+const DefaultAddr = ":8080"
+
 // minPlatformKey is the fewest characters of WAYBILL_PLATFORM_KEY.
 const minPlatformKey = 32
 
@@ -86,7 +89,7 @@ func FromEnv(getenv func(string) string, roles []Role) (Config, error) {
 		c.Data = ".waybill"
 	}
 	if c.Addr == "" {
-		c.Addr = ":8080"
+		c.Addr = DefaultAddr
 	}
 	if _, _, err := net.SplitHostPort(c.Addr); err != nil {
 		refuse("WAYBILL_ADDR", "must be host:port or :port, such as :8080")

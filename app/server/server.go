@@ -96,8 +96,13 @@ func (s *Server) needsSender() bool   { return s.needsDatabase() }
 // Failed receives the error of a part that ended by itself.
 func (s *Server) Failed() <-chan error { return s.failed }
 
-// Addr is the address that the HTTP server listens on.
-func (s *Server) Addr() string { return s.listener.Addr().String() }
+// Addr is the address that this process listens on: that of the HTTP server, or of the proxy when it is nothing else.
+func (s *Server) Addr() string {
+	if s.listener == nil {
+		return s.proxy.Addr()
+	}
+	return s.listener.Addr().String()
+}
 
 // ProxyURL is where the egress proxy is.
 func (s *Server) ProxyURL() string { return s.proxyURL }
@@ -245,7 +250,7 @@ func (s *Server) startWorkers(ctx context.Context) (err error) {
 		return err
 	}
 	s.onStop(func(context.Context) { s.enginePool.Close() })
-	if s.flushPool, err = db.Open(ctx, s.DatabaseURL, lane.PoolOptions("waybill results", 4)); err != nil {
+	if s.flushPool, err = db.Open(ctx, s.DatabaseURL, lane.FlushPoolOptions("waybill results", 4)); err != nil {
 		return err
 	}
 	s.onStop(func(context.Context) { s.flushPool.Close() })
@@ -262,7 +267,7 @@ func (s *Server) startWorkers(ctx context.Context) (err error) {
 	s.dispatcher = outbox.NewDispatcher(outbox.Dispatcher{
 		Pool: s.enginePool, Waker: s.Waker, Poke: s.Engine.Poke, URL: s.Config.URL, Logger: s.Logger})
 
-	if s.river, err = jobs.NewClient(s.Pool, s.Engine, &jobs.Chores{Pool: s.Pool}, workers, s.Logger); err != nil {
+	if s.river, err = jobs.NewClient(s.Pool, s.Engine, &jobs.Chores{Pool: s.Pool, Prunes: []jobs.Prune{s.Services.Accounts.Prune, s.Services.Endpoints.Prune}}, workers, s.Logger); err != nil {
 		return err
 	}
 	if err := s.river.Start(context.WithoutCancel(ctx)); err != nil {
