@@ -56,6 +56,25 @@ func (c *conn) freeReader() {
 	}
 }
 
+// quiet readies a kept connection for a request that ends by deadline, unless it is of no more use: it was
+// closed, or something came on it that nobody asked for.
+func (c *conn) quiet(deadline time.Time) bool {
+	c.raw.SetDeadline(deadline)
+	if c.br.Buffered() > 0 || !c.silent() {
+		return false
+	}
+	if c.tls != nil {
+		// TLS may hold a record that came with the last answer. A deadline that has passed makes it look at what
+		// it has and not read more.
+		c.raw.SetReadDeadline(longAgo)
+		if _, err := c.br.Peek(1); !errors.Is(err, os.ErrDeadlineExceeded) {
+			return false
+		}
+		c.raw.SetReadDeadline(deadline)
+	}
+	return true
+}
+
 // proxyAddr is where the egress proxy listens.
 type proxyAddr struct {
 	addr string

@@ -35,8 +35,7 @@ func (a *attempt) run() *failure {
 		if c == nil {
 			break
 		}
-		c.raw.SetDeadline(a.deadline)
-		if !c.quiet() {
+		if !c.quiet(a.deadline) {
 			c.close() // closed by the receiver meanwhile, or it says something that nobody asked for
 			continue
 		}

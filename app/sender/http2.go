@@ -11,7 +11,6 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -144,6 +143,11 @@ func (h *h2) retire() {
 func (a *attempt) sendHTTP2(h *h2) (*conn, *failure) {
 	ctx, cancel := context.WithDeadline(context.WithValue(a.ctx, deadlineKey{}, a.deadline), a.deadline)
 	defer cancel()
+	defer func() {
+		if a.s.closed() {
+			a.p.forget(h)
+		}
+	}()
 	t := a.p.target
 	req := &http.Request{
 		Method: http.MethodPost,
@@ -189,11 +193,11 @@ func (a *attempt) sendHTTP2(h *h2) (*conn, *failure) {
 		}
 		return nil, a.http2Failure(err, !got.IsZero(), !wrote.IsZero())
 	}
-	if wrote.IsZero() { // it answered before it had all
-		wrote = answered
-	}
 	if got.IsZero() {
 		got = start
+	}
+	if wrote.IsZero() { // it answered before it had all, or faster than was noted
+		wrote = got
 	}
 	a.out.Write, a.out.Wait = wrote.Sub(got), answered.Sub(wrote)
 	a.readHTTP2(resp)
@@ -260,9 +264,6 @@ func (a *attempt) http2Failure(err error, connected, wrote bool) *failure {
 			return &failure{class: Timeout, cause: PhaseWrite}
 		}
 		return &failure{class: Timeout, cause: PhaseWait}
-	case strings.Contains(err.Error(), "header list larger"):
-		// net/http has no exported error for it; a test notices if the text changes.
-		return fail(TooLargeHeader)
 	case isRemoteAlert(err) && a.p.wantsCert.Load():
 		return &failure{class: TLS, cause: ClientCertificate}
 	}
@@ -291,10 +292,12 @@ func (t *tracer) trace() *httptrace.ClientTrace {
 			}
 		},
 		WroteHeaders: func() { t.sent.Store(true) },
-		WroteRequest: func(httptrace.WroteRequestInfo) {
+		WroteRequest: func(i httptrace.WroteRequestInfo) {
 			t.mu.Lock()
 			defer t.mu.Unlock()
-			t.wrote = time.Now()
+			if i.Err == nil {
+				t.wrote = time.Now()
+			}
 		},
 	}
 }

@@ -20,7 +20,7 @@ const (
 	Timeout        Class = "timeout"            // no whole answer in time; Phase says where it stood
 	Reset          Class = "reset"              // the connection ended before a whole head of an answer
 	NotHTTP        Class = "not_http"           // what answered is not HTTP
-	TooLargeHeader Class = "too_large_header"   // the head of the answer has more than maxHead bytes
+	TooLargeHeader Class = "too_large_header"   // the head of the answer has more than 64 KB (over HTTP/2: Reset)
 	Redirect       Class = "redirect"           // 300 to 308 but 304; never followed
 	Gone           Class = "gone"               // 410
 	Status         Class = "status"             // any other status but 2xx, as odd as it may be
