@@ -78,8 +78,9 @@ func receiverHost(listen listenFunc) (netip.Addr, error) {
 // selfURL is the HTTP address at which this process reaches its own listener.
 func selfURL(addr net.Addr) string {
 	at := addr.(*net.TCPAddr).AddrPort()
-	if host := at.Addr().Unmap(); host.IsUnspecified() {
-		at = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), at.Port())
+	host := at.Addr().Unmap()
+	if host.IsUnspecified() {
+		host = netip.MustParseAddr("127.0.0.1")
 	}
-	return "http://" + at.String()
+	return "http://" + netip.AddrPortFrom(host, at.Port()).String()
 }

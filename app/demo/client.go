@@ -81,7 +81,7 @@ func (c *client) do(ctx context.Context, method, path string, in, out any) error
 		return r
 	}
 	if out != nil {
-		if err := decode(text, out); err != nil {
+		if err := json.Unmarshal(text, out); err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
 	}
@@ -101,6 +101,3 @@ func (c *client) finds(ctx context.Context, path string) bool {
 	resp.Body.Close()
 	return resp.StatusCode == http.StatusOK
 }
-
-// decode reads a JSON text into a value.
-func decode(text []byte, into any) error { return json.Unmarshal(text, into) }

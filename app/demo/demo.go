@@ -65,6 +65,8 @@ type Demo struct {
 	life    context.Context
 	end     context.CancelFunc
 	loops   sync.WaitGroup
+
+	stopOnce sync.Once
 }
 
 // The demo's two tenants: their uid at the platform, and their schema.
@@ -224,8 +226,13 @@ func (d *Demo) people(ctx context.Context, host netip.Addr, logger *slog.Logger)
 
 // Stop takes everything down: the platform moves nothing more, what is on the wire is answered and recorded, and then the
 // rest. It takes some seconds at most. A second call does nothing.
-func (d *Demo) Stop(ctx context.Context) {
+func (d *Demo) Stop(ctx context.Context) { d.stopOnce.Do(func() { d.stop(ctx) }) }
+
+func (d *Demo) stop(ctx context.Context) {
 	started := time.Now()
+	if d.Server != nil {
+		d.console.say("Stopping: what is on the wire is answered and recorded first.")
+	}
 	d.end()
 	for _, s := range []*Seller{d.Sarees, d.Hardware} {
 		if s != nil {
@@ -251,7 +258,6 @@ func (d *Demo) Stop(ctx context.Context) {
 	if d.Platform != nil {
 		d.Platform.close()
 	}
-	d.Server = nil
 	d.console.always("Stopped in %s. %s", short(time.Since(started)), waiting)
 }
 

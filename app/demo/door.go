@@ -46,7 +46,8 @@ type door struct {
 	mu     sync.Mutex
 	addr   netip.AddrPort
 	server *http.Server // nil: shut
-	always mood         // of every request that no rule names
+	served chan struct{}
+	always mood // of every request that no rule names
 	rules  []rule
 	lively *rand.Rand // not nil: a mood at random now and then
 	failed int        // requests answered with an error, or not at all, by a mood
@@ -74,10 +75,15 @@ func (d *door) open(addr netip.AddrPort) error {
 	if err != nil {
 		return fmt.Errorf("open a seller's receiver: %w", err)
 	}
-	d.addr = ln.Addr().(*net.TCPAddr).AddrPort()
+	at := ln.Addr().(*net.TCPAddr).AddrPort()
+	d.addr = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
 	d.server = &http.Server{Handler: d, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 90 * time.Second, MaxHeaderBytes: 64 << 10,
 		ErrorLog: log.New(io.Discard, "", 0)}
-	go func(s *http.Server) { _ = s.Serve(ln) }(d.server) // ends with ErrServerClosed when the door is shut
+	d.served = make(chan struct{})
+	go func(s *http.Server, served chan struct{}) {
+		defer close(served)
+		_ = s.Serve(ln) // ends with ErrServerClosed when the door is shut
+	}(d.server, d.served)
 	return nil
 }
 
@@ -87,6 +93,7 @@ func (d *door) shut() {
 	defer d.mu.Unlock()
 	if d.server != nil {
 		_ = d.server.Close()
+		<-d.served // until then the system would still take calls, for nobody
 		d.server = nil
 	}
 }

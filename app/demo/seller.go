@@ -2,6 +2,8 @@ package demo
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -108,6 +110,9 @@ func (s *Seller) arrived(ctx context.Context, a receive.Arrival) {
 			go s.lookForKeys(context.WithoutCancel(ctx))
 		}
 	case receive.Failed:
+		if errors.Is(a.Err, context.Canceled) {
+			return // the door was shut with this request in hand; whether it was stored, the next one learns
+		}
 		s.logger.WarnContext(ctx, "a seller could not store an event", "seller", s.UID, "error", a.Err)
 	}
 }
@@ -122,7 +127,7 @@ func (s *Seller) handle(ctx context.Context, tx pgx.Tx, m receive.Message) error
 		Status string `json:"status"`
 		Goods  string `json:"goods"`
 	}
-	if err := decode(e.Data, &data); err != nil {
+	if err := json.Unmarshal(e.Data, &data); err != nil {
 		return err
 	}
 	applied, err := receive.ApplyIfNewer(ctx, tx, receive.State{
