@@ -13,7 +13,7 @@ import (
 type Delivery struct {
 	ID, Event, Type        string
 	ResourceType, Resource string
-	Sequence               int64
+	Sequence               int64 // negative where it is not known
 	Endpoint               EndpointName
 	Stamp                  ui.Stamp
 	Story                  string // what became of it, in a sentence or two
@@ -96,6 +96,13 @@ type Resend struct {
 	Offered bool
 	Ask     bool   // asks first, because it was delivered already
 	Why     string // why it is not offered, or what to know before
+}
+
+func (p Delivery) sequence() string {
+	if p.Sequence < 0 {
+		return ""
+	}
+	return ", sequence " + strconv.FormatInt(p.Sequence, 10)
 }
 
 func (p Delivery) head() ui.Head {
