@@ -10,7 +10,6 @@ package delivery
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -78,7 +77,7 @@ type Delivery struct {
 
 	// Of the last attempt; zero before the first.
 	LastAt    *time.Time
-	LastClass string // a word of package verdict
+	LastClass string // a word of package verdict, of those that a tenant may be told
 	LastCode  int    // HTTP status; 0: no answer
 	Last      time.Duration
 
@@ -134,9 +133,8 @@ func row(from pgx.CollectableRow, policies policy.Set) (Delivery, error) {
 		&d.CreatedAt, &d.Status, &d.Reason, &d.Attempts, &d.Failures, &d.LastAt, &d.LastClass, &d.LastCode, &ms, &d.FinishedAt,
 		&d.NextAt, &d.NextTrigger, &d.RequestedBy, &address, &d.EndpointDescription, &preset)
 	d.Last = time.Duration(ms) * time.Millisecond
+	d.LastClass = public(d.LastClass)
 	d.Scheduled = policies.First(preset).Attempts()
-	if parsed, err := url.Parse(address); err == nil {
-		d.EndpointHost = parsed.Host
-	}
+	_, _, d.EndpointHost, _ = split(address)
 	return d, err
 }

@@ -11,6 +11,7 @@ import (
 
 	"waybill/app/fault"
 	"waybill/app/id"
+	"waybill/app/sender"
 )
 
 // Filter narrows a list of deliveries. Zero fields ask for everything; all that are given must hold.
@@ -82,8 +83,9 @@ func (f Filter) check() error {
 	if f.Code != "" && !codeForm.MatchString(f.Code) {
 		wrong.Field("code", "must be a status as 404, a class as 5xx, or none")
 	}
-	if f.Class != "" && !classForm.MatchString(f.Class) {
-		wrong.Field("class", "must be the class of an attempt, as timeout")
+	// Asking for a class that may not be told would tell it.
+	if f.Class != "" && (!classForm.MatchString(f.Class) || public(f.Class) != f.Class) {
+		wrong.Field("class", "must be the class of an attempt, as timeout or no_answer")
 	}
 	switch f.Trigger {
 	case "", "schedule", "retry", "manual", "recover", "probe", "test":
@@ -117,6 +119,17 @@ func (f Filter) codes() (from, to int, ok bool) {
 	return from, from, true
 }
 
+// classes are the stored words that the filter's class means.
+func (f Filter) classes() []string {
+	switch f.Class {
+	case "":
+		return []string{}
+	case string(sender.NoAnswer):
+		return []string{string(sender.Refused), string(sender.ConnectTimeout), string(sender.Reset), string(sender.NotHTTP)}
+	}
+	return []string{f.Class}
+}
+
 // byAttempt says whether the filter asks about one attempt among all of a delivery. Answers of 2xx are too many to look for: of those the last
 // attempt counts, which is in the delivery's row.
 func (f Filter) byAttempt() bool {
@@ -131,7 +144,7 @@ func (f Filter) byAttempt() bool {
 // attemptArgs are the arguments by which an attempt is matched.
 func (f Filter) attemptArgs() pgx.NamedArgs {
 	from, to, ok := f.codes()
-	args := pgx.NamedArgs{"code": ok, "code_from": from, "code_to": to, "no_answer": f.Code == "none", "class": f.Class, "trigger": ""}
+	args := pgx.NamedArgs{"code": ok, "code_from": from, "code_to": to, "no_answer": f.Code == "none", "classes": f.classes(), "trigger": ""}
 	switch f.Trigger {
 	case "retry", "manual", "recover", "probe":
 		args["trigger"] = f.Trigger
@@ -162,7 +175,7 @@ const (
             where a.tenant_id = @tenant and a.delivery_id = v.id and a.day >= v.day - 1
               and (not @code::boolean or coalesce(a.code between @code_from::integer and @code_to::integer, false))
               and (not @no_answer::boolean or a.code is null)
-              and (@class::text = '' or a.class = @class) and (@trigger::text = '' or a.trigger = @trigger))`
+              and (cardinality(@classes::text[]) = 0 or a.class = any (@classes)) and (@trigger::text = '' or a.trigger = @trigger))`
 )
 
 // conditions are those of the filter, and their arguments. What is asked about attempts is left to the caller.

@@ -93,3 +93,8 @@ func wantKind(t testing.TB, err error, kind fault.Kind) {
 		t.Errorf("%v, want a fault of kind %s", err, kind)
 	}
 }
+
+// quietLanes is lanesSpy for callers at once.
+type quietLanes struct{ *lanesSpy }
+
+func (quietLanes) Wake(context.Context, pgx.Tx, []string, []string) error { return nil }

@@ -61,8 +61,11 @@ func (h *house) sample(on dbtest.DB, random *rand.Rand, event dbtest.Event, endp
 	var made []dbtest.Attempt
 	failed := func(number int) {
 		a := dbtest.Attempt{Number: number, Class: "status", Code: []int{404, 500, 503}[random.IntN(3)]}
-		if random.IntN(4) == 0 {
+		switch random.IntN(6) {
+		case 0:
 			a.Class, a.Code = "timeout", 0
+		case 1:
+			a.Class, a.Code = []string{"refused", "reset", "connect_timeout", "not_http"}[random.IntN(4)], 0
 		}
 		made = append(made, a)
 	}
@@ -161,18 +164,21 @@ func filters(all []sample) map[Filter]func(sample) bool {
 		{Code: "201"}:                              func(s sample) bool { return s.LastCode == 201 },
 		{Code: "none"}:                             trigged(any1, func(a dbtest.Attempt) bool { return a.Code == 0 }),
 		{Class: "timeout"}:                         trigged(any1, func(a dbtest.Attempt) bool { return a.Class == "timeout" }),
-		{Class: "delivered"}:                       func(s sample) bool { return s.LastClass == "delivered" },
-		{Trigger: "retry"}:                         trigger("retry"),
-		{Trigger: "manual"}:                        trigger("manual"),
-		{Trigger: "recover"}:                       trigger("recover"),
-		{Trigger: "probe"}:                         trigger("probe"),
-		{Trigger: "schedule"}:                      func(s sample) bool { return s.Attempts > 0 && !test(s) },
-		{Trigger: "test"}:                          test,
-		{Tests: OnlyTests}:                         test,
-		{Tests: WithoutTests}:                      func(s sample) bool { return !test(s) },
-		{Slower: 300 * time.Millisecond}:           func(s sample) bool { return s.LastMS >= 300 },
-		{Since: instant}:                           func(s sample) bool { return !s.CreatedAt.Before(instant) },
-		{Until: instant}:                           func(s sample) bool { return s.CreatedAt.Before(instant) },
+		{Class: "no_answer"}: trigged(any1, func(a dbtest.Attempt) bool {
+			return slices.Contains([]string{"refused", "reset", "connect_timeout", "not_http"}, a.Class)
+		}),
+		{Class: "delivered"}:             func(s sample) bool { return s.LastClass == "delivered" },
+		{Trigger: "retry"}:               trigger("retry"),
+		{Trigger: "manual"}:              trigger("manual"),
+		{Trigger: "recover"}:             trigger("recover"),
+		{Trigger: "probe"}:               trigger("probe"),
+		{Trigger: "schedule"}:            func(s sample) bool { return s.Attempts > 0 && !test(s) },
+		{Trigger: "test"}:                test,
+		{Tests: OnlyTests}:               test,
+		{Tests: WithoutTests}:            func(s sample) bool { return !test(s) },
+		{Slower: 300 * time.Millisecond}: func(s sample) bool { return s.LastMS >= 300 },
+		{Since: instant}:                 func(s sample) bool { return !s.CreatedAt.Before(instant) },
+		{Until: instant}:                 func(s sample) bool { return s.CreatedAt.Before(instant) },
 		{Since: instant.Add(-24 * time.Hour), Until: instant.Add(time.Nanosecond)}: func(s sample) bool {
 			return !s.CreatedAt.Before(instant.Add(-24*time.Hour)) && s.CreatedAt.Before(instant.Add(time.Millisecond))
 		},
@@ -337,7 +343,7 @@ func TestListRefuses(t *testing.T) {
 		"type":          {Type: "order*"},
 		"status":        {Status: "Delivered"},
 		"code":          {Code: "6"},
-		"class":         {Class: "DROP TABLE"},
+		"class":         {Class: "refused"}, // tells more than no_answer
 		"trigger":       {Trigger: "first"},
 		"test":          {Tests: "maybe"},
 		"slower_than":   {Slower: -1},

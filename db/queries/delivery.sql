@@ -169,14 +169,14 @@ limit @limit;
 
 -- name: AttemptKeys
 -- Deliveries by what one of their attempts was: index attempts_notable, without the table. An attempt matches if its answer is in
--- @code_from to @code_to (@code: whether that is asked; @no_answer: none came) and its class and trigger are @class and @trigger, if given. All
+-- @code_from to @code_to (@code: whether that is asked; @no_answer: none came), its class one of @classes and its trigger @trigger, if given. All
 -- attempts of a delivery are looked at and come back together (with ties). The last condition on attempts is the index's own.
 select s.id, s.edge, s.matches
 from (
     select k.delivery_id as id, row_number() over () >= @scan::bigint as edge,
            (not @code::boolean or coalesce(k.code between @code_from::integer and @code_to::integer, false))
            and (not @no_answer::boolean or k.code is null)
-           and (@class::text = '' or k.class = @class) and (@trigger::text = '' or k.trigger = @trigger) as matches
+           and (cardinality(@classes::text[]) = 0 or k.class = any (@classes)) and (@trigger::text = '' or k.trigger = @trigger) as matches
     from (
         select a.delivery_id, a.code, a.class, a.trigger
         from attempts a
@@ -243,7 +243,7 @@ for no key update;
 
 -- name: ResendLook
 -- What decides whether each of these deliveries can be sent again, by the database's clock. After DeliveryLock, in a statement of its own.
-select d.id, d.day, d.endpoint_id, d.event_id, d.status, d.attempts,
+select d.id, d.endpoint_id, d.event_id, d.status, d.attempts,
        extract(epoch from statement_timestamp() - d.created_at)::float8 as age,
        coalesce(u.trigger, '') as trigger,
        coalesce(u.next_at <= statement_timestamp(), false) as waiting,
