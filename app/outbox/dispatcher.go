@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"waybill/app/id"
 	"waybill/app/lane"
 	"waybill/db"
 	"waybill/db/queries"
@@ -20,7 +19,6 @@ var (
 	sqlIsWaiting      = queries.SQL("OutboxIsWaiting")
 	sqlDispatchLock   = queries.SQL("DispatchLock")
 	sqlWaiting        = queries.SQL("OutboxWaiting")
-	sqlDispatch       = queries.SQL("OutboxDispatch")
 	sqlSleep          = queries.SQL("DispatcherSleep")
 	sqlPartitionsMake = queries.SQL("PartitionsMake")
 )
@@ -207,39 +205,4 @@ func (d *Dispatcher) waiting(ctx context.Context, tx pgx.Tx) (mine bool, ids []s
 		after = ids[len(ids)-1]
 	}
 	return mine, ids, after, nil
-}
-
-// dispatched is what one batch moved.
-type dispatched struct {
-	events, deliveries int
-	endpoints, tests   []string
-}
-
-func (d *Dispatcher) dispatch(ctx context.Context, tx pgx.Tx, tenants []string, each int) (dispatched, error) {
-	now := d.Now().UTC()
-	day := now.Truncate(24 * time.Hour)
-	rows, err := tx.Query(ctx, sqlDispatch, tenants, each, day, id.TimePrefix(now), d.URL)
-	if err != nil {
-		return dispatched{}, fmt.Errorf("dispatch: %w", err)
-	}
-	var out dispatched
-	var oldest *time.Time
-	var endpointID *string
-	var test *bool
-	var deliveries *int
-	_, err = pgx.ForEachRow(rows, []any{&out.events, &oldest, &endpointID, &test, &deliveries}, func() error {
-		if endpointID == nil {
-			return nil // nobody subscribes
-		}
-		out.endpoints = append(out.endpoints, *endpointID)
-		out.deliveries += *deliveries
-		if *test {
-			out.tests = append(out.tests, *endpointID)
-		}
-		return nil
-	})
-	if err != nil {
-		return dispatched{}, fmt.Errorf("dispatch: %w", err)
-	}
-	return out, nil
 }

@@ -31,48 +31,6 @@ as $$
     ) s
 $$;
 
--- type_patterns: every subscription pattern that matches a type: a.b.c → *, a.b.c, a.b.*, a.*
-create function type_patterns(type text) returns text[]
-    language plpgsql immutable
-    set search_path = waybill, pg_temp
-as $$
-declare
-    found text[] := array['*', type];
-    rest  text := type;
-    cut   integer;
-begin
-    loop
-        cut := strpos(reverse(rest), '.');
-        exit when cut = 0;
-        rest := left(rest, -cut);
-        found := found || (rest || '.*');
-    end loop;
-    return found;
-end;
-$$;
-
--- url_segment: a text as one segment of a URL's path (RFC 3986: everything but unreserved characters is percent-encoded).
-create function url_segment(t text) returns text
-    language sql immutable
-    set search_path = waybill, pg_temp
-as $$
-    select string_agg(case when c ~ '^[A-Za-z0-9_.~-]$' then c
-                           else regexp_replace(upper(encode(convert_to(c, 'UTF8'), 'hex')), '(..)', '%\1', 'g') end, '' order by n)
-    from regexp_split_to_table(t, '') with ordinality as s(c, n)
-$$;
-
--- event_body: the text on the wire. data is copied as it was published, byte for byte.
-create function event_body(id text, type text, version integer, occurred text, resource_type text, resource_id text, url text,
-                           sequence bigint, test boolean, data text) returns text
-    language sql immutable
-as $$
-    select '{"id":"' || id || '","type":"' || type || '","version":' || version
-        || ',"timestamp":"' || occurred || '","occurred_at":"' || occurred
-        || '","resource":{"type":"' || resource_type || '","id":' || to_json(resource_id)::text
-        || coalesce(',"url":' || to_json(url)::text, '') || '},"sequence":' || sequence
-        || case when test then ',"test":true' else '' end || ',"data":' || data || '}'
-$$;
-
 -- outbox_add puts one event into the outbox, once for each id. It is the one place that says what an event may be.
 create function outbox_add(
     in p_tenant text, in p_type text, in p_resource_type text, in p_resource_id text, in p_data json,
@@ -172,8 +130,7 @@ $$;
 comment on function publish(text, text, text, text, json, bigint, integer, timestamptz, text) is
     'Publishes an event in the caller''s transaction and returns its id. The same id again with the same content publishes nothing; with other content it is an error.';
 
-revoke all on function ulid(timestamptz), json_depth(text), type_patterns(text), url_segment(text), make_partitions(date, date) from public;
-revoke all on function event_body(text, text, integer, text, text, text, text, bigint, boolean, text) from public;
+revoke all on function ulid(timestamptz), json_depth(text), make_partitions(date, date) from public;
 revoke all on function outbox_add(text, text, text, text, json, bigint, integer, timestamptz, text) from public;
 grant usage on schema waybill to public;
 grant execute on function publish(text, text, text, text, json, bigint, integer, timestamptz, text) to public;

@@ -35,104 +35,91 @@ with recursive waiting(tenant_id) as (
 )
 select tenant_id from waiting where tenant_id is not null limit $2;
 
--- name: OutboxDispatch
--- Moves up to $2 rows of each tenant in $1 to events, deliveries and due. $3 the day, $4 the ten time characters
--- of a ULID of that day, $5 the public base URL. Returns the endpoints that now have something due and, on each row, how many events moved.
--- A tenant with many subscriptions gets fewer rows, so that one statement never makes more than some ten thousand deliveries for it.
-with taken as materialized (
-    select o.*
-    from unnest($1::text[]) as w(tenant_id)
-    cross join lateral (
-        select x.*
-        from outbox x
-        where x.tenant_id = w.tenant_id
-        order by x.seq
-        limit greatest(1, least($2::bigint, 20000 / greatest(1, (
-            select count(*) from (select from subscriptions s where s.tenant_id = w.tenant_id limit 20000) c))))
-    ) o
-), counted as (
-    select t.*,
-           row_number() over (order by t.seq) as n,
-           count(*) filter (where t.sequence is null) over (
-               partition by t.tenant_id, t.resource_type, t.resource_id, t.endpoint_id is null order by t.seq) as absent
-    from taken t
-), numbered as materialized (
-    -- An absent sequence is one more than the highest before it: a = absent ones so far, then a + max(last, given - a at that row).
-    select c.*,
-           p.last + c.n as position,
-           case when c.endpoint_id is not null then coalesce(c.sequence, 1)
-                else coalesce(c.sequence, c.absent + greatest(coalesce(r.sequence, 0), max(c.sequence - c.absent) over (
-                    partition by c.tenant_id, c.resource_type, c.resource_id, c.endpoint_id is null order by c.seq)))
-           end as final_sequence,
-           to_char(c.occurred_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as occurred
-    from counted c
-    cross join positions p
-    left join resources r on r.tenant_id = c.tenant_id and r.type = c.resource_type and r.id = c.resource_id
-), pairs as materialized (
-    select n.*, e.id as target_id, e.payload as form,
-           'dlv_' || $4::text || lpad(upper(to_hex(row_number() over (order by n.seq, e.id))), 5, '0')
-                  || upper(substr(replace(gen_random_uuid()::text, '-', ''), 1, 11)) as made_id
-    from numbered n
-    cross join lateral (
-        select s.endpoint_id
-        from subscriptions s
-        where n.endpoint_id is null and s.tenant_id = n.tenant_id and s.pattern = any (type_patterns(n.type))
-        union
-        select n.endpoint_id where n.endpoint_id is not null
-    ) s
-    cross join lateral (
-        -- limit: the endpoint is looked up for a subscription, never the other way round, whatever the planner believes.
-        select x.id, x.payload
-        from endpoints x
-        where x.id = s.endpoint_id and x.tenant_id = n.tenant_id and x.deleted_at is null
-        limit 1
-    ) e
-), made_events as (
-    insert into events (position, day, tenant_id, id, type, version, resource_type, resource_id, sequence, occurred_at, published_at,
-                        created_at, test, body, thin)
-    select n.position, $3::date, n.tenant_id, n.id, n.type, n.version, n.resource_type, n.resource_id, n.final_sequence, n.occurred_at,
-           n.published_at, statement_timestamp(), n.endpoint_id is not null,
-           event_body(n.id, n.type, n.version, n.occurred, n.resource_type, n.resource_id, null, n.final_sequence, n.endpoint_id is not null,
-                      n.data::text),
-           case when n.position in (select p.position from pairs p where p.form = 'thin')
-                then event_body(n.id, n.type, n.version, n.occurred, n.resource_type, n.resource_id,
-                                $5::text || '/v1/resources/' || n.resource_type || '/' || url_segment(n.resource_id), n.final_sequence,
-                                n.endpoint_id is not null, '{"id":' || to_json(n.resource_id)::text || '}')
-           end
-    from numbered n
-), made_resources as (
-    insert into resources as r (tenant_id, type, id, sequence, position, day)
-    select distinct on (n.tenant_id, n.resource_type, n.resource_id)
-           n.tenant_id, n.resource_type, n.resource_id, n.final_sequence, n.position, $3::date
-    from numbered n
-    where n.endpoint_id is null
-    order by n.tenant_id, n.resource_type, n.resource_id, n.final_sequence desc, n.position desc
-    on conflict (tenant_id, type, id) do update
-        set sequence = excluded.sequence, position = excluded.position, day = excluded.day
-        where excluded.sequence >= r.sequence
-), made_deliveries as (
-    insert into deliveries (id, day, tenant_id, endpoint_id, position, event_id, type, resource_type, resource_id, form, test, created_at)
-    select coalesce(p.delivery_id, p.made_id), $3::date, p.tenant_id, p.target_id, p.position, p.id, p.type, p.resource_type, p.resource_id,
-           p.form, p.endpoint_id is not null, statement_timestamp()
-    from pairs p
-), made_due as (
-    insert into due (delivery_id, day, tenant_id, endpoint_id, position, event_id, form, priority, next_at, trigger, requested_by)
-    select coalesce(p.delivery_id, p.made_id), $3::date, p.tenant_id, p.target_id, p.position, p.id, p.form,
-           case when p.endpoint_id is null then 1 else 0 end, statement_timestamp(),
-           case when p.endpoint_id is null then 'first' else 'test' end, p.requested_by
-    from pairs p
-), counted_up as (
-    update positions set last = last + (select count(*) from taken)
-), gone as (
-    delete from outbox o using taken t where o.seq = t.seq
-)
-select total.events, total.oldest, woken.endpoint_id, woken.test, woken.deliveries
-from (select count(*)::integer as events, min(published_at) as oldest from taken) total
-left join (
-    select p.target_id as endpoint_id, bool_or(p.endpoint_id is not null) as test, count(*)::integer as deliveries
-    from pairs p
-    group by p.target_id
-) woken on true;
+-- name: OutboxTake
+-- Up to $2 rows of each tenant in $1, oldest first, without their data. Rows stay: the caller alone dispatches, and deletes them in the same
+-- transaction. A tenant with many subscriptions gives fewer rows, so that one batch makes some ten thousand deliveries for it at most.
+select o.seq, o.tenant_id, o.id, o.type, o.version, o.resource_type, o.resource_id, o.sequence, o.occurred_at, o.endpoint_id, o.delivery_id,
+       o.requested_by, o.published_at
+from unnest($1::text[]) as w(tenant_id)
+cross join lateral (
+    select x.*
+    from outbox x
+    where x.tenant_id = w.tenant_id
+    order by x.seq
+    limit greatest(1, least($2::bigint, 20000 / greatest(1, (
+        select count(*) from (select from subscriptions s where s.tenant_id = w.tenant_id limit 20000) c))))
+) o;
+
+-- name: SubscriptionMatch
+-- Who wants what: for each tenant ($1) with a list of patterns, joined by spaces ($2), the endpoints that subscribe to one of them, each once. $1 and $2
+-- are the distinct pairs of a batch, so that a thousand events of one type ask once. The limit keeps the look-up of an endpoint behind
+-- its subscription, whatever the planner believes.
+select k.n::integer, e.id, e.payload
+from unnest($1::text[], $2::text[]) with ordinality as k(tenant_id, patterns, n)
+cross join lateral (
+    select distinct s.endpoint_id from subscriptions s
+    where s.tenant_id = k.tenant_id and s.pattern = any (string_to_array(k.patterns, ' '))
+) s
+cross join lateral (
+    select x.id, x.payload from endpoints x
+    where x.id = s.endpoint_id and x.tenant_id = k.tenant_id and x.deleted_at is null
+    limit 1
+) e
+order by k.n, e.id;
+
+-- name: EndpointForm
+-- all tenants: how a test event's one endpoint wants it. Gone: no row.
+select x.id, x.payload from endpoints x where x.id = any($1) and x.deleted_at is null;
+
+-- name: ResourceSequence
+-- The highest sequence so far of resources: tenant $1, type $2, id $3.
+select u.n::integer, r.sequence
+from unnest($1::text[], $2::text[], $3::text[]) with ordinality as u(tenant_id, type, id, n)
+cross join lateral (
+    select x.sequence from resources x where x.tenant_id = u.tenant_id and x.type = u.type and x.id = u.id limit 1
+) r;
+
+-- name: PositionTake
+-- all tenants: the next $1 places of the catalog; the last of them is returned. Held until commit, so positions are visible in order.
+update positions set last = last + $1 returning last;
+
+-- name: EventInsert
+-- all tenants: outbox rows ($2 seq) become events of day $1 at positions $3 with sequences $4. The text on the wire is $5, the envelope's head, then data
+-- byte for byte as it was published, which never leaves the database for this, then a brace. $6 is the thin form or null.
+insert into events (position, day, tenant_id, id, type, version, resource_type, resource_id, sequence, occurred_at, published_at, created_at,
+                    test, body, thin)
+select u.position, $1::date, o.tenant_id, o.id, o.type, o.version, o.resource_type, o.resource_id, u.sequence, o.occurred_at, o.published_at,
+       statement_timestamp(), o.endpoint_id is not null, u.head || o.data::text || '}', u.thin
+from unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[]) as u(seq, position, sequence, head, thin)
+cross join lateral (select x.* from outbox x where x.seq = u.seq limit 1) o;
+
+-- name: ResourceRaise
+-- The highest sequence of each resource in a batch, and the event that carries it ($5 position, $6 day).
+insert into resources as r (tenant_id, type, id, sequence, position, day)
+select u.tenant_id, u.type, u.id, u.sequence, u.position, $6::date
+from unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[]) as u(tenant_id, type, id, sequence, position)
+on conflict (tenant_id, type, id) do update
+    set sequence = excluded.sequence, position = excluded.position, day = excluded.day
+    where excluded.sequence >= r.sequence;
+
+-- name: DeliveryInsert
+insert into deliveries (id, day, tenant_id, endpoint_id, position, event_id, type, resource_type, resource_id, form, test, created_at)
+select u.id, $1::date, u.tenant_id, u.endpoint_id, u.position, u.event_id, u.type, u.resource_type, u.resource_id, u.form, u.test,
+       statement_timestamp()
+from unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::boolean[])
+         as u(id, tenant_id, endpoint_id, position, event_id, type, resource_type, resource_id, form, test);
+
+-- name: DueInsert
+-- What a dispatch makes due, at once: tests before everything else.
+insert into due (delivery_id, day, tenant_id, endpoint_id, position, event_id, form, priority, next_at, trigger, requested_by)
+select u.id, $1::date, u.tenant_id, u.endpoint_id, u.position, u.event_id, u.form, case when u.test then 0 else 1 end, statement_timestamp(),
+       case when u.test then 'test' else 'first' end, u.requested_by
+from unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[], $8::boolean[], $9::text[])
+         as u(id, tenant_id, endpoint_id, position, event_id, form, test, requested_by);
+
+-- name: OutboxDelete
+-- all tenants: what has been dispatched.
+delete from outbox where seq = any($1);
 
 -- name: DispatcherSleep
 -- all tenants: from now on publish() rings.
