@@ -19,7 +19,8 @@ import (
 )
 
 // quickWeek is the bad week in some ten seconds.
-var quickWeek = Script{Pace: 40 * time.Millisecond, Between: 100 * time.Millisecond, Outage: 2 * time.Second, Updates: 60}
+var quickWeek = Script{Pace: 40 * time.Millisecond, Between: 100 * time.Millisecond, Outage: 2 * time.Second, Updates: 60,
+	TroubleEvery: time.Second, TroubleFor: 200 * time.Millisecond, SumUpEvery: 500 * time.Millisecond}
 
 // told is a console's output, written and read at the same time.
 type told struct {
@@ -179,6 +180,30 @@ func TestTheBadWeekBalances(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Log(text)
+	}
+}
+
+func TestOrdinaryTimesBalanceToo(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	d := h.start(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for _, s := range []*Seller{d.Sarees, d.Hardware} {
+		d.loops.Go(func() { d.Platform.Run(d.life, s.UID, d.script.Pace) })
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- d.ordinary(ctx) }()
+	eventually(t, "faults, and lines that sum up", func() bool {
+		return d.Sarees.door.failures() > 5 && strings.Count(h.out.String(), "So far ") > 2
+	})
+	cancel()
+	if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	settle(t, d)
+	if tally := d.ledger.tally(hardwareUID); tally.Repeats+tally.Failed+tally.Ghosts+d.Hardware.door.failures() != 0 {
+		t.Errorf("the second seller noticed something: %+v", tally)
 	}
 }
 

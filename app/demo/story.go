@@ -22,11 +22,16 @@ type Script struct {
 	Between time.Duration // between two scenes
 	Outage  time.Duration // how long the server is down
 	Updates int           // how many updates are committed meanwhile
+
+	// In ordinary times, after the week:
+	TroubleEvery, TroubleFor time.Duration // when the first seller's server is out of order, and for how long
+	SumUpEvery               time.Duration // between two lines that sum up
 }
 
 // BadWeek is the first seed's: 40 minutes and 300 updates. A minute of it takes three eighths of a second.
 func BadWeek() Script {
-	return Script{Pace: 400 * time.Millisecond, Between: 3 * time.Second, Outage: 40 * time.Minute / 160, Updates: 300}
+	return Script{Pace: 400 * time.Millisecond, Between: 3 * time.Second, Outage: 40 * time.Minute / 160, Updates: 300,
+		TroubleEvery: 2 * time.Minute, TroubleFor: 6 * time.Second, SumUpEvery: 5 * time.Minute}
 }
 
 // patience is how long a scene waits for what must come; then the story says so and goes on: the user may have paused
@@ -333,18 +338,11 @@ func (d *Demo) books(ctx context.Context) error {
 	return nil
 }
 
-// The rhythm of ordinary times.
-const (
-	troubleEvery = 2 * time.Minute
-	troubleFor   = 6 * time.Second
-	sumUpEvery   = 5 * time.Minute
-)
-
 // ordinary lets Sarees' server have the odd fault, and sums up now and then.
 func (d *Demo) ordinary(ctx context.Context) error {
 	d.Sarees.door.setLively(true)
 	defer d.Sarees.door.setLively(false)
-	trouble, sumUp := time.NewTicker(troubleEvery), time.NewTicker(sumUpEvery)
+	trouble, sumUp := time.NewTicker(d.script.TroubleEvery), time.NewTicker(d.script.SumUpEvery)
 	defer trouble.Stop()
 	defer sumUp.Stop()
 	for {
@@ -353,7 +351,7 @@ func (d *Demo) ordinary(ctx context.Context) error {
 			return nil
 		case <-trouble.C:
 			d.Sarees.door.setAlways(upgrades)
-			err := d.rest(ctx, troubleFor)
+			err := d.rest(ctx, d.script.TroubleFor)
 			d.Sarees.door.setAlways(well)
 			if err != nil {
 				return err
@@ -364,7 +362,7 @@ func (d *Demo) ordinary(ctx context.Context) error {
 				return err
 			}
 			t := d.ledger.sum()
-			d.console.say("%s committed so far, %s arrived, %s under way; %s answered with an error and sent again; %s rolled back, %s sent.",
+			d.console.say("So far %s committed, %s arrived, %s under way. %s met an error and came again. %s rolled back; %s of those sent.",
 				count(t.Committed, "update"), number(t.Committed-left), number(left), count(d.Sarees.door.failures(), "call"), number(t.RolledBack), none(t.Ghosts))
 		}
 	}
