@@ -9,14 +9,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"waybill/app/fault"
 	"waybill/app/id"
+	"waybill/db"
 	"waybill/db/queries"
 )
 
@@ -84,21 +87,38 @@ func Publish(ctx context.Context, conn Conn, events ...Event) ([]Published, erro
 			ids[i] = &ev.ID
 		}
 	}
-	rows, err := conn.Query(ctx, sqlAdd, tenants, types, rtypes, rids, data, sequences, versions, times, ids)
-	if err != nil {
-		return nil, refused(err, events)
+	_, alone := conn.(*pgxpool.Pool)
+	for try := 1; ; try++ {
+		published, err := add(ctx, conn, tenants, types, rtypes, rids, data, sequences, versions, times, ids)
+		switch {
+		case err == nil:
+			return published, nil
+		case alone && try < publishTries && db.IsRetryable(err):
+			// Another batch with some of the same ids in another order was let through. Once it is done, what it has published is a repeat.
+			select {
+			case <-time.After(time.Duration(try) * time.Duration(20+rand.IntN(80)) * time.Millisecond):
+			case <-ctx.Done():
+				return nil, refused(err, events)
+			}
+		default:
+			return nil, refused(err, events)
+		}
 	}
-	published := make([]Published, 0, n)
-	var index int
-	var p Published
-	_, err = pgx.ForEachRow(rows, []any{&index, &p.ID, &p.Repeated}, func() error {
-		published = append(published, p)
-		return nil
+}
+
+// publishTries is how often a batch in a transaction of its own is tried when others with the same ids lock it out.
+const publishTries = 5
+
+func add(ctx context.Context, conn Conn, args ...any) ([]Published, error) {
+	rows, err := conn.Query(ctx, sqlAdd, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (p Published, err error) {
+		var index int
+		err = row.Scan(&index, &p.ID, &p.Repeated)
+		return p, err
 	})
-	if err != nil {
-		return nil, refused(err, events)
-	}
-	return published, nil
 }
 
 // storable finds what the database could not even be asked about: bytes that are no text.
@@ -156,24 +176,9 @@ func refused(err error, events []Event) error {
 		return at(f, culprit(pg, events), len(events))
 	}
 	if pg.Code == "22P02" || pg.Code == "22P05" || pg.Code == "54001" { // not JSON, not representable, nested beyond the parser's stack
-		return fault.Wrap(fault.Invalid, "data is not JSON that can be stored: "+pg.Message, err).Field("data", "must be JSON")
+		return at(fault.Wrap(fault.Invalid, "data is not JSON that can be stored: "+pg.Message, err).Field("data", "must be JSON"), culprit(pg, events), len(events))
 	}
 	return fmt.Errorf("publish: %w", err)
-}
-
-// culprit finds the event that a refusal quotes, or -1.
-func culprit(pg *pgconn.PgError, events []Event) int {
-	if pg.ConstraintName == "event_ids_content" || pg.ConstraintName == "outbox_tenant_exists" {
-		for i := range events {
-			if id := events[i].ID; pg.ConstraintName == "event_ids_content" && id != "" && strings.Contains(pg.Message, " "+id+" ") {
-				return i
-			}
-			if pg.ConstraintName == "outbox_tenant_exists" && strings.Contains(pg.Message, "'"+events[i].Tenant+"'") {
-				return i
-			}
-		}
-	}
-	return -1
 }
 
 // at says which event of several a refusal is about.
