@@ -54,7 +54,7 @@ func benchmark(b *testing.B, scheme, way string) {
 		b.Fatal(err)
 	}
 	defer p.Close(b.Context())
-	cfg := Config{ProxyURL: p.URL(), RootCAs: world.ca.pool}
+	cfg := Config{ProxyURL: p.URL(), RootCAs: world.ca.pool, HTTP2: scheme == "h2"}
 	if way == "direct" {
 		cfg.Tunnel = p.Tunnel
 	}

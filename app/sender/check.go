@@ -32,67 +32,69 @@ const (
 // CheckConnection tries an endpoint's URL without sending an event: it connects through the proxy as an attempt
 // would and asks with HEAD and without a signature. It uses and keeps none of an endpoint's connections.
 func (s *Sender) CheckConnection(ctx context.Context, url string, timeout time.Duration) []Step {
-	var steps []Step
-	failed := func(name string, f *failure, took time.Duration) []Step {
-		var o Outcome
-		o.fail(f)
-		if o.Class.Public() == NoAnswer {
-			// Which step it was would tell what listens where.
-			name, steps = StepConnect, slices.DeleteFunc(steps, func(s Step) bool { return s.Name != StepName })
-		}
-		return append(steps, Step{Name: name, Class: o.Class.Public(), Cause: o.Cause(), Detail: o.Err, Took: took})
-	}
 	t, ok := parseTarget(url)
 	if !ok {
-		return failed(StepConnect, fail(BadConfig), 0)
+		return failedStep(nil, StepConnect, fail(BadConfig), 0)
 	}
-	start := time.Now()
-	deadline := start.Add(cmp.Or(max(timeout, 0), DefaultTimeout))
+	deadline := time.Now().Add(cmp.Or(max(timeout, 0), DefaultTimeout))
+	p := view{pool: &pool{s: s, offer: s.http2}, target: t}
+	var steps []Step
 	named := net.ParseIP(t.name) == nil
-	var wants view
-	wants.pool = &pool{s: s}
-	config := s.tlsConfig(t.name, &wants.wantsCert)
-	config.NextProtos = []string{"http/1.1"}
 
-	c, f := s.tunnel(ctx, t, deadline)
-	took := time.Since(start)
+	c, f := s.connectOffering(ctx, p, deadline)
 	if f != nil && f.class == DNS {
-		return failed(StepName, f, took)
+		return failedStep(nil, StepName, f, f.connected)
 	}
 	if named && (f == nil || f.class != Proxy) {
 		steps = append(steps, Step{Name: StepName, OK: true, Detail: "the name resolves"})
 	}
+	if f != nil && f.remote == "" {
+		return failedStep(steps, StepConnect, f, f.connected)
+	}
 	if f != nil {
-		return failed(StepConnect, f, took)
+		steps = append(steps, Step{Name: StepConnect, OK: true, Detail: "connected to " + f.remote, Took: f.connected})
+		return failedStep(steps, StepTLS, f, f.shook)
 	}
 	defer c.abort()
-	steps = append(steps, Step{Name: StepConnect, OK: true, Detail: "connected to " + c.remote, Took: took})
-	defer context.AfterFunc(ctx, func() { c.raw.SetDeadline(longAgo) })()
-
+	steps = append(steps, Step{Name: StepConnect, OK: true, Detail: "connected to " + c.remote, Took: c.connected})
 	if t.https {
-		start = time.Now()
-		if f := c.handshake(config); f != nil {
-			a := attempt{p: wants}
-			return failed(StepTLS, a.explain(f), time.Since(start))
-		}
-		steps = append(steps, Step{Name: StepTLS, OK: true, Took: time.Since(start),
+		steps = append(steps, Step{Name: StepTLS, OK: true, Took: c.shook,
 			Detail: fmt.Sprintf("%s, the certificate is valid until %s", c.tls.Version, c.tls.NotAfter.UTC().Format("2 January 2006"))})
 	}
+	if c.h2 {
+		return append(steps, Step{Name: StepHTTP, OK: true, Detail: "it speaks HTTP/2"})
+	}
+	status, took, f := s.askHEAD(ctx, p, c)
+	if f != nil {
+		return failedStep(steps, StepHTTP, f, took)
+	}
+	return append(steps, Step{Name: StepHTTP, OK: true, Detail: fmt.Sprintf("it answers, with status %d", status), Took: took})
+}
 
-	start = time.Now()
-	ask := "HEAD " + t.path + " HTTP/1.1\r\nHost: " + t.host + "\r\nUser-Agent: Waybill-Check/1\r\n"
-	if t.auth != "" {
-		ask += "Authorization: " + t.auth + "\r\n"
+// askHEAD is the last step: something answers in HTTP.
+func (s *Sender) askHEAD(ctx context.Context, p view, c *conn) (status int, took time.Duration, f *failure) {
+	defer context.AfterFunc(ctx, func() { c.raw.SetDeadline(longAgo) })()
+	start := time.Now()
+	ask := "HEAD " + p.target.path + " HTTP/1.1\r\nHost: " + p.target.host + "\r\nUser-Agent: Waybill-Check/1\r\n"
+	if p.target.auth != "" {
+		ask += "Authorization: " + p.target.auth + "\r\n"
 	}
 	io.WriteString(c.rw, ask+"Connection: close\r\n\r\n") // an error shows in the reading
-	out := Outcome{}
-	a := attempt{s: s, p: wants, out: &out, ctx: ctx}
-	if _, f := a.readHead(c, nil); f != nil {
-		if ctx.Err() != nil {
-			f = fail(Canceled)
-		}
-		return failed(StepHTTP, f, time.Since(start))
+	var out Outcome
+	a := attempt{s: s, p: p, out: &out, ctx: ctx}
+	if _, f = a.readHead(c, nil); f != nil && ctx.Err() != nil {
+		f = fail(Canceled)
 	}
-	return append(steps, Step{Name: StepHTTP, OK: true, Took: time.Since(start),
-		Detail: fmt.Sprintf("it answers, with status %d", out.Status)})
+	return out.Status, time.Since(start), f
+}
+
+// failedStep ends steps with a failure.
+func failedStep(steps []Step, name string, f *failure, took time.Duration) []Step {
+	var o Outcome
+	o.fail(f)
+	if o.Class.Public() == NoAnswer {
+		// Which step it was would tell what listens where.
+		name, steps = StepConnect, slices.DeleteFunc(steps, func(s Step) bool { return s.Name != StepName })
+	}
+	return append(steps, Step{Name: name, Class: o.Class.Public(), Cause: o.Cause(), Detail: o.Err, Took: took})
 }

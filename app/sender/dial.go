@@ -106,6 +106,7 @@ func (s *Sender) connect(ctx context.Context, t *target, deadline time.Time, con
 		if ctx.Err() != nil {
 			f = fail(Canceled)
 		}
+		f.connected = time.Since(start)
 		return nil, f
 	}
 	c.born = time.Now()
@@ -120,6 +121,7 @@ func (s *Sender) connect(ctx context.Context, t *target, deadline time.Time, con
 		f = fail(Canceled)
 	}
 	if f != nil {
+		f.remote, f.connected, f.shook = c.remote, c.connected, c.shook
 		c.abort()
 		return nil, f
 	}
@@ -348,7 +350,7 @@ func tlsFailure(err error, spoke bool) *failure {
 	case !spoke && isClosed(err):
 		return fail(Reset)
 	}
-	return &failure{class: TLS, cause: Protocol}
+	return &failure{class: TLS, cause: Protocol, alert: isRemoteAlert(err)}
 }
 
 // isClosed says that the connection ended, as against a message that was not understood.

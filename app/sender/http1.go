@@ -46,9 +46,9 @@ func (a *attempt) run() *failure {
 		}
 		a.out.Reused = false
 	}
-	c, f := a.s.connect(a.ctx, a.p.target, a.deadline, a.p.config(time.Now()))
+	c, f := a.s.connectOffering(a.ctx, a.p, a.deadline)
 	if f != nil {
-		return a.explain(f)
+		return f
 	}
 	if c.h2 {
 		h := a.p.adopt(c)
@@ -64,14 +64,6 @@ func (a *attempt) run() *failure {
 func (a *attempt) first(c *conn) *failure {
 	a.out.Connect, a.out.TLSTime = c.connected, c.shook
 	f, _ := a.exchange(c)
-	return f
-}
-
-// explain makes an alert that nobody can read the missing client certificate that it is.
-func (a *attempt) explain(f *failure) *failure {
-	if f.class == TLS && f.cause == Protocol && a.p.wantsCert.Load() {
-		f.cause = ClientCertificate
-	}
 	return f
 }
 

@@ -255,7 +255,7 @@ func (a *attempt) http2Failure(err error, connected, wrote bool) *failure {
 	case a.ctx.Err() != nil:
 		return fail(Canceled)
 	case dialled:
-		return a.explain(f)
+		return a.p.explain(f)
 	case !time.Now().Before(a.deadline):
 		switch {
 		case !connected:

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -365,5 +367,40 @@ func TestHTTP2Oddities(t *testing.T) {
 				t.Errorf("status %d, %d streams: %+v", out.Status, streams.Load(), out)
 			}
 		})
+	}
+}
+
+// Unless told otherwise we speak HTTP/1.1, and HTTP/2 to those that take nothing else.
+func TestHTTP2OnlyWhereItIsNeeded(t *testing.T) {
+	t.Parallel()
+	var handshakes atomic.Int64
+	config := tlsConfig(t, "h2")
+	config.NextProtos = append(config.NextProtos, "http/1.1")
+	both := receiver(t, config, ok)
+	strict := tlsConfig(t, "h2")
+	strict.GetConfigForClient = func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+		handshakes.Add(1)
+		if !slices.Contains(h.SupportedProtos, "h2") {
+			return nil, errors.New("HTTP/2 only")
+		}
+		return nil, nil
+	}
+	only := receiver(t, strict, func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Connection", "close") })
+	for _, way := range ways {
+		handshakes.Store(0)
+		s := newSender(t, way, func(c *Config) { c.HTTP2 = false })
+		for range 2 {
+			if out := post(t, s, both); out.Class != Delivered || out.Proto != "HTTP/1.1" {
+				t.Errorf("%s: %+v", way, out)
+			}
+		}
+		for range 3 {
+			if out := s.Send(t.Context(), Request{EndpointID: "h2", URL: only, Timeout: 20 * time.Second}); out.Class != Delivered || out.Proto != "HTTP/2.0" {
+				t.Errorf("%s: %+v", way, out)
+			}
+		}
+		if n := handshakes.Load(); n != 4 {
+			t.Errorf("%s: %d handshakes for 3 attempts over HTTP/2", way, n)
+		}
 	}
 }

@@ -32,8 +32,9 @@ const (
 const NoAnswer Class = "no_answer"
 
 // Public is the class to tell somebody who may be using us to find out what listens where. Refused, filtered
-// and wrong-protocol ports of somebody else's machine look the same to them; all other classes are their own
-// public word. (How long an attempt took still tells a refusal from a silence; show such attempts' total only.)
+// and wrong-protocol ports of somebody else's machine look the same to them, in Err and in the rest of an
+// Outcome too, unless a valid certificate or an earlier answer showed that it is a web server. (How long it all
+// took still tells a refusal from a silence.) All other classes are their own public word.
 func (c Class) Public() Class {
 	switch c {
 	case Refused, ConnectTimeout, Reset, NotHTTP:
@@ -166,11 +167,15 @@ var phasePhrases = map[string]string{
 	PhaseWait:  "no answer in time",
 }
 
-// failure is why an attempt has no answer.
+// failure is why an attempt has no answer, and how far it came.
 type failure struct {
 	class Class
 	cause string // the Outcome's TLSReason or Phase
-	tls   *TLSState
+	alert bool   // the receiver ended the handshake with an alert
+
+	tls              *TLSState
+	remote           string // the address reached; empty: none
+	connected, shook time.Duration
 }
 
 // Error makes failure an error for net/http, which carries it from a dial to us.
@@ -190,6 +195,16 @@ func (o *Outcome) fail(f *failure) {
 	}
 	if f.tls != nil {
 		o.TLS = f.tls
+	}
+	if f.remote != "" {
+		o.RemoteAddr = f.remote
+	}
+	if f.connected > 0 {
+		o.Connect, o.TLSTime = f.connected, f.shook
+	}
+	if o.Class.Public() == NoAnswer && o.Status == 0 && o.TLS == nil && !o.Reused {
+		// Nothing proved to be a web server: the evidence must not tell more than the class.
+		o.RemoteAddr, o.Connect, o.TLSTime, o.Write, o.Wait = "", 0, 0, 0, 0
 	}
 }
 

@@ -1,6 +1,7 @@
 package sender
 
 import (
+	"context"
 	"crypto/tls"
 	"sync"
 	"sync/atomic"
@@ -33,6 +34,7 @@ type pool struct {
 	tls    *tls.Config
 	fresh  time.Time // when tls and h2 were made
 	h2     *h2
+	offer  bool // HTTP/2 too, since the receiver refused without
 	// wantsCert: the receiver has asked for a client certificate.
 	wantsCert atomic.Bool
 }
@@ -52,7 +54,7 @@ func (s *Sender) pool(r *Request) view {
 		if len(s.pools) >= mostPools {
 			s.forgetSome()
 		}
-		p = &pool{s: s}
+		p = &pool{s: s, offer: s.http2}
 		s.pools[r.EndpointID] = p
 	}
 	p.flying.Add(1)
@@ -79,7 +81,7 @@ func (v view) leave() { v.flying.Add(-1) }
 func (p *pool) reset() {
 	p.gen++
 	p.dropIdle(len(p.idle))
-	p.tls = nil
+	p.tls, p.offer = nil, p.s.http2
 	if p.h2 != nil {
 		p.h2.retire()
 		p.h2 = nil
@@ -144,25 +146,60 @@ func (v view) config(now time.Time) *tls.Config {
 	p := v.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.tls == nil || p.gen != v.gen || now.Sub(p.fresh) > connLife {
+	if p.gen != v.gen { // the endpoint has moved since the attempt began
+		return p.s.tlsConfig(v.target.name, &p.wantsCert)
+	}
+	if p.tls == nil || now.Sub(p.fresh) > connLife {
 		p.tls, p.fresh = p.s.tlsConfig(v.target.name, &p.wantsCert), now
+		if p.offer {
+			p.tls.NextProtos = []string{"h2", "http/1.1"}
+		}
 	}
 	return p.tls
 }
 
+// offerHTTP2 makes later handshakes offer HTTP/2, and says whether earlier ones did not.
+func (v view) offerHTTP2() bool {
+	p := v.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.offer || p.gen != v.gen {
+		return false
+	}
+	p.offer, p.tls = true, nil
+	return true
+}
+
 func (s *Sender) tlsConfig(name string, wantsCert *atomic.Bool) *tls.Config {
-	c := &tls.Config{
+	return &tls.Config{
 		ServerName: name, RootCAs: s.roots, MinVersion: tls.VersionTLS12, VerifyConnection: verifyStrength,
-		NextProtos: []string{"h2", "http/1.1"}, ClientSessionCache: tls.NewLRUClientSessionCache(4),
+		NextProtos: []string{"http/1.1"}, ClientSessionCache: tls.NewLRUClientSessionCache(4),
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			wantsCert.Store(true)
 			return &tls.Certificate{}, nil
 		},
 	}
-	if s.http1Only {
-		c.NextProtos = c.NextProtos[1:]
+}
+
+// connectOffering connects, and offers HTTP/2 in a second handshake when the receiver refused the first with an
+// alert. Nothing was sent by then.
+func (s *Sender) connectOffering(ctx context.Context, p view, deadline time.Time) (*conn, *failure) {
+	c, f := s.connect(ctx, p.target, deadline, p.config(time.Now()))
+	if f != nil && f.alert && p.offerHTTP2() {
+		c, f = s.connect(ctx, p.target, deadline, p.config(time.Now()))
 	}
-	return c
+	if f != nil {
+		f = p.explain(f)
+	}
+	return c, f
+}
+
+// explain makes an alert that nobody can read the missing client certificate that it is.
+func (v view) explain(f *failure) *failure {
+	if f.class == TLS && f.cause == Protocol && v.wantsCert.Load() {
+		f.cause = ClientCertificate
+	}
+	return f
 }
 
 // sweep closes what is idle for too long and forgets endpoints without attempts.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"strings"
@@ -33,7 +34,7 @@ func newCounter(t testing.TB, protocol string, h http.HandlerFunc) *counter {
 	if h == nil {
 		h = ok
 	}
-	srv := &http.Server{Handler: h, ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
+	srv := &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0), ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
 		return context.WithValue(ctx, connKey{}, c.conns.Load())
 	}, ConnState: func(_ net.Conn, state http.ConnState) {
 		switch state {

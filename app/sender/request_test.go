@@ -188,3 +188,23 @@ func TestPublicClasses(t *testing.T) {
 		t.Error("Delivered has another public class")
 	}
 }
+
+// Who cannot show a certificate or an answer of a port learns nothing about it but the total time.
+func TestNoOracle(t *testing.T) {
+	t.Parallel()
+	for _, way := range ways {
+		s := newSender(t, way, nil)
+		banner := serve(t, nil, func(c net.Conn) { io.WriteString(c, "SSH-2.0-x\r\n"); readSome(c) })
+		hangsUp := serve(t, nil, func(c net.Conn) { readSome(c) })
+		var first string
+		for _, url := range []string{"http://" + closedPort(t), "https://" + closedPort(t), "http://" + banner, "https://" + banner, "http://" + hangsUp, "https://" + hangsUp} {
+			out := s.Send(t.Context(), Request{EndpointID: url, URL: url, Timeout: 20 * time.Second})
+			out.Class, out.Started, out.Total, out.Sent = out.Class.Public(), time.Time{}, 0, false
+			if text := fmt.Sprintf("%+v", out); first == "" {
+				first = text
+			} else if text != first {
+				t.Errorf("%s can be told from a closed port:\n%s\n%s", url, text, first)
+			}
+		}
+	}
+}

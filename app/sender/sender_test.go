@@ -183,7 +183,7 @@ var ways = []string{"tcp", "direct"}
 
 func newSender(t testing.TB, way string, change func(*Config)) *Sender {
 	t.Helper()
-	cfg := Config{ProxyURL: world.proxy.URL(), RootCAs: world.ca.pool}
+	cfg := Config{ProxyURL: world.proxy.URL(), RootCAs: world.ca.pool, HTTP2: true}
 	if way == "direct" {
 		cfg.Tunnel = world.proxy.Tunnel
 	}

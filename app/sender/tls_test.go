@@ -107,6 +107,9 @@ func TestTLSFailures(t *testing.T) {
 				out := post(t, newSender(t, way, nil), "https://r.t.test:"+port+"/hook")
 				want(t, out, TLS, c.cause)
 				checkStorable(t, out)
+				if out.RemoteAddr != addr || out.Connect <= 0 || out.TLSTime <= 0 {
+					t.Errorf("how far it came is not told: %+v", out)
+				}
 				if name == "expired" && (out.TLS == nil || !out.TLS.NotAfter.Equal(past.Truncate(time.Second))) {
 					t.Errorf("the certificate's end is not told: %+v", out.TLS)
 				}
