@@ -74,7 +74,7 @@ func (e *Engine) steerTx(ctx context.Context, tx pgx.Tx, batch []*control) error
 	if err != nil {
 		return err
 	}
-	worker := e.workerID()
+	worker := e.WorkerID()
 	moves := map[string]move{}
 	freed := map[string]int{}
 	for _, c := range batch {

@@ -16,7 +16,7 @@ type look struct {
 	ShutFor              time.Duration // until not_before; zero or less: open
 	Sends, Alive         bool          // the endpoint is active; it exists
 	Concurrency          int           // the endpoint's own limit
-	Tests, Ready         int           // due now, counted up to 100 and 200
+	Tests, Ready         int           // due now, counted up to the endpoint's limit, and twice that
 	NextIn               *time.Duration
 }
 

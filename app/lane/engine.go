@@ -141,7 +141,7 @@ func (e *Engine) Run(ctx context.Context) {
 	e.currentLease().cancel()
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
-	if _, err := e.pool.Exec(leaving, sqlWorkerStop, e.workerID()); err != nil {
+	if _, err := e.pool.Exec(leaving, sqlWorkerStop, e.WorkerID()); err != nil {
 		e.Logger.Warn("this process could not leave the workers; its lease runs out by itself", "error", err)
 	}
 }
@@ -267,7 +267,9 @@ func (e *Engine) Join(ctx context.Context) error {
 }
 
 func (e *Engine) currentLease() *lease { e.mu.Lock(); defer e.mu.Unlock(); return e.lease }
-func (e *Engine) workerID() string     { return e.currentLease().id }
+
+// WorkerID is the id under which this process holds lanes now.
+func (e *Engine) WorkerID() string { return e.currentLease().id }
 
 // alive says that the lease has a fifth of its time left at least: enough to stop in.
 func (e *Engine) alive(now time.Time) bool {

@@ -1,8 +1,10 @@
 package lane
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +32,7 @@ type item struct {
 	Form        string
 	Body        []byte
 	waited      time.Duration // from due to fetched, by the database's clock
+	priority    int16
 }
 
 // fetch asks for the next due deliveries of one lane. Its answer has found false when the row no longer names us.
@@ -68,7 +71,7 @@ func (e *Engine) fetchAll(ctx context.Context, batch []*fetch) error {
 	}
 	// One day ahead as well: the day of a dispatch is that of the dispatcher's clock.
 	today := e.Now().UTC().Truncate(24 * time.Hour)
-	rows, err := e.pool.Query(ctx, sqlFetch, endpoints, gens, counts, helds, e.workerID(), applied, today.AddDate(0, 0, -fetchBack), today.AddDate(0, 0, 1))
+	rows, err := e.pool.Query(ctx, sqlFetch, endpoints, gens, counts, helds, e.WorkerID(), applied, today.AddDate(0, 0, -fetchBack), today.AddDate(0, 0, 1))
 	if err != nil {
 		return fmt.Errorf("fetch due deliveries: %w", err)
 	}
@@ -78,6 +81,10 @@ func (e *Engine) fetchAll(ctx context.Context, batch []*fetch) error {
 		return fmt.Errorf("fetch due deliveries: %w", err)
 	}
 	for _, f := range batch {
+		// Tests first, then what has been due longest.
+		slices.SortStableFunc(f.items, func(a, b item) int {
+			return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(b.waited, a.waited))
+		})
 		for i := range f.items {
 			if it := &f.items[i]; it.Body == nil {
 				older[it.Day] = append(older[it.Day], it)
@@ -106,18 +113,18 @@ func scanFetch(rows pgx.Rows, byID map[string]*fetch) error {
 		requestedBy          *string
 		body                 []byte
 		waited               *float64
-		priority             int16
-		nextAt               *time.Time
+		priority             *int16
 	)
 	_, err := pgx.ForEachRow(rows, []any{&endpointID, &rev, &sends, &open, &waiters, &delivery, &day, &position, &eventID, &trigger, &failures,
-		&unknowns, &resumes, &requestedBy, &form, &body, &waited, &priority, &nextAt}, func() error {
+		&unknowns, &resumes, &requestedBy, &form, &body, &waited, &priority}, func() error {
 		f := byID[endpointID]
 		if delivery == nil {
 			f.found, f.rev, f.sends, f.open, f.waiters = true, *rev, *sends, *open, *waiters
 			return nil
 		}
 		it := item{DeliveryID: *delivery, Day: *day, Position: *position, EventID: *eventID, Trigger: *trigger, Failures: int(*failures),
-			Unknowns: int(*unknowns), Resumes: *resumes, Form: *form, Body: body, waited: time.Duration(*waited * float64(time.Second))}
+			Unknowns: int(*unknowns), Resumes: *resumes, Form: *form, Body: body,
+			waited: time.Duration(*waited * float64(time.Second)), priority: *priority}
 		if requestedBy != nil {
 			by := *requestedBy
 			it.RequestedBy = &by

@@ -64,6 +64,9 @@ func Lock(ctx context.Context, tx pgx.Tx, endpointIDs ...string) error {
 // Waker wakes lanes inside a caller's transaction.
 type Waker struct {
 	Tickets Tickets
+	// Worker, unless nil, says which worker's running lanes the caller tells itself (Engine.Poke) when its transaction has committed; the
+	// lanes of all others are told by NOTIFY.
+	Worker func() string
 }
 
 // Wake locks the lanes of endpointIDs and queues a ticket for each that rests. Call it after the rows of table due are inserted, or the endpoint
@@ -76,10 +79,14 @@ func (w *Waker) Wake(ctx context.Context, tx pgx.Tx, endpointIDs, testIDs []stri
 	if testIDs == nil {
 		testIDs = []string{}
 	}
+	worker := ""
+	if w.Worker != nil {
+		worker = w.Worker()
+	}
 	var tickets []Ticket
 	b := &pgx.Batch{}
 	b.Queue(sqlLock, endpointIDs)
-	b.Queue(sqlWake, endpointIDs, testIDs).Query(func(rows pgx.Rows) error {
+	b.Queue(sqlWake, endpointIDs, testIDs, worker).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var endpointID string
 			var tenantID *string

@@ -42,6 +42,7 @@ type lane struct {
 	proven     bool // a success since the claim: may grow
 	lastAnswer time.Time
 	fetching   bool
+	largest    int // bytes of the largest body fetched
 	fetched    fetch
 	fetchErr   error
 	hasFetched bool
@@ -53,6 +54,7 @@ const (
 	hungAfter    = time.Second
 	linger       = 30 * time.Millisecond // an empty lane waits for the next event before it is given back: a claim costs more
 	fetchMost    = 200
+	fetchBytes   = 4 << 20 // bodies that a lane asks for at once, by the largest it has seen
 	pollFirst    = 25 * time.Millisecond
 	pollMost     = 900 * time.Millisecond // the endpoint is read again within a second of any send
 	uncommitted  = 200                    // answered and not committed, in the whole process: what a kill can repeat
@@ -239,7 +241,7 @@ func (l *lane) lastAnswerAt() time.Time { l.mu.Lock(); defer l.mu.Unlock(); retu
 // startFetch asks for more, aside. mu is held.
 func (l *lane) startFetch(ctx context.Context, n int) {
 	l.fetching, l.poked = true, false
-	f := &fetch{endpointID: l.endpointID, gen: l.gen, n: min(n, fetchMost), held: l.heldIDs()}
+	f := &fetch{endpointID: l.endpointID, gen: l.gen, n: max(1, min(n, fetchMost, fetchBytes/max(1, l.largest))), held: l.heldIDs()}
 	if l.target != nil {
 		f.applied = l.target.rev
 	}
@@ -293,6 +295,7 @@ func (l *lane) take(poll time.Duration) (more bool, next time.Duration) {
 		if f.items[i].Trigger == triggerFirst {
 			l.e.metrics.waited(f.items[i].waited)
 		}
+		l.largest = max(l.largest, len(f.items[i].Body))
 	}
 	if len(f.items) > 0 {
 		return len(f.items) >= f.n, pollFirst
@@ -341,7 +344,7 @@ func (l *lane) startSome(ctx context.Context, now time.Time) (gated bool) {
 func (l *lane) send(ctx context.Context, it item, t *target) {
 	e := l.e
 	started := e.Now()
-	r := &result{lane: l, item: it, target: t, attemptID: id.New(id.Attempt, started), started: started, worker: e.workerID()}
+	r := &result{lane: l, item: it, target: t, attemptID: id.New(id.Attempt, started), started: started, worker: e.WorkerID()}
 	r.out = e.attempt(ctx, l.endpointID, &it, t, r)
 	if r.out.Class == sender.Canceled && (l.isLost() || !r.out.Sent) {
 		// Nothing left us; or our lease is over, and whoever takes the lane records this attempt as unknown, from what the row says we held.

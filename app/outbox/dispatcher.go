@@ -28,9 +28,9 @@ const (
 	pollAsleep = 250 * time.Millisecond // the fallback for a NOTIFY that was lost
 	busyFor    = 2 * time.Second        // without an event, then publishers must ring
 	// A batch grows while it takes less than batchTarget and shrinks above twice that: a newcomer waits behind one batch at most.
-	batchTarget  = 15 * time.Millisecond
-	batchFirst   = 100
-	batchLeast   = 100
+	batchTarget  = 20 * time.Millisecond
+	batchFirst   = 250
+	batchLeast   = 250
 	batchMost    = 1000
 	tenantsMost  = 100 // in one batch; the next batch goes on behind the last of them
 	partitionDay = 8

@@ -265,7 +265,7 @@ func (s *Server) startWorkers(ctx context.Context) (err error) {
 	}
 	s.goLoop(s.Engine.Run)
 	s.dispatcher = outbox.NewDispatcher(outbox.Dispatcher{
-		Pool: s.enginePool, Waker: s.Waker, Poke: s.Engine.Poke, URL: s.Config.URL, Logger: s.Logger})
+		Pool: s.enginePool, Waker: &lane.Waker{Tickets: s.Inserter, Worker: s.Engine.WorkerID}, Poke: s.Engine.Poke, URL: s.Config.URL, Logger: s.Logger})
 
 	if s.river, err = jobs.NewClient(s.Pool, s.Engine, &jobs.Chores{Pool: s.Pool, Prunes: []jobs.Prune{s.Services.Accounts.Prune, s.Services.Endpoints.Prune}}, workers, s.Logger); err != nil {
 		return err

@@ -5,7 +5,8 @@ select from lanes where endpoint_id = any($1) order by endpoint_id for no key up
 -- name: LaneWake
 -- all tenants: after LaneLock in the same transaction. Idle lanes, and sleeping ones that would wake later, become queued, or go to sleep
 -- until not_before while their door is closed; one with a test event ($2) is queued at once. Returns the lanes to make tickets for, and
--- without a generation those that run, which are told to look again when this commits, in whichever process they are.
+-- without a generation those that run, which are told to look again when this commits, in whichever process they are, but for
+-- those of worker $3, which the caller tells itself.
 with asked as (
     select l.endpoint_id,
            l.state in ('idle', 'sleeping') and (l.endpoint_id = any($2) or coalesce(l.not_before <= statement_timestamp(), true)) as open,
@@ -28,7 +29,7 @@ union all
 select l.endpoint_id, null, null, null
 from lanes l
 cross join lateral pg_notify('waybill_lane', l.endpoint_id) as rung
-where l.endpoint_id = any($1) and l.state = 'running';
+where l.endpoint_id = any($1) and l.state = 'running' and l.owner <> $3;
 
 -- name: LaneSettled
 -- all tenants: by endpoint id, which its operation has checked.
@@ -40,7 +41,7 @@ select from tenants where id = any($1) order by id for no key update;
 
 -- name: LaneLook
 -- all tenants: what the control loop decides on, for the lanes in $1. A statement of its own, after the locks, so that its snapshot sees every
--- row of a dispatch that got there first. Counts stop at 100; each is a short scan of due_by_lane.
+-- row of a dispatch that got there first. Counts stop at the endpoint's own limit; each is a short scan of due_by_lane.
 select l.endpoint_id, l.tenant_id, l.state, l.gen, coalesce(l.owner, '') as owner, l.slots, l.limit_now, l.suspect,
        coalesce(l.ok_at > statement_timestamp() - interval '60 seconds', false) as warm,
        coalesce(extract(epoch from l.not_before - statement_timestamp()), 0)::float8 as shut_for,
@@ -48,11 +49,11 @@ select l.endpoint_id, l.tenant_id, l.state, l.gen, coalesce(l.owner, '') as owne
        e.deleted_at is null as alive,
        e.concurrency,
        (select count(*)::integer from (select from due d
-            where d.endpoint_id = l.endpoint_id and d.priority = 0 and d.next_at <= statement_timestamp() limit 100) x) as tests,
+            where d.endpoint_id = l.endpoint_id and d.priority = 0 and d.next_at <= statement_timestamp() limit e.concurrency) x) as tests,
        (select count(*)::integer from (select from due d
-            where d.endpoint_id = l.endpoint_id and d.priority = 1 and d.next_at <= statement_timestamp() limit 100) x)
+            where d.endpoint_id = l.endpoint_id and d.priority = 1 and d.next_at <= statement_timestamp() limit e.concurrency) x)
      + (select count(*)::integer from (select from due d
-            where d.endpoint_id = l.endpoint_id and d.priority = 2 and d.next_at <= statement_timestamp() limit 100) x) as ready,
+            where d.endpoint_id = l.endpoint_id and d.priority = 2 and d.next_at <= statement_timestamp() limit e.concurrency) x) as ready,
        (select min(n.next_at) - statement_timestamp()
         from (values (0), (1), (2)) p(priority)
         cross join lateral (select d.next_at from due d where d.endpoint_id = l.endpoint_id and d.priority = p.priority
@@ -112,8 +113,8 @@ returning l.endpoint_id, l.tenant_id, l.gen, l.suspect;
 -- $1 endpoints, $2 gens, $3 how many each, $4 what each already holds (ids joined by commas), $5 the owner, $6 the revision of the endpoint
 -- that each lane works with: written down as seen, so that whoever changed the endpoint knows when the change is in force. Bodies come along for
 -- events of the days $7 to $8 (so that two partitions are opened and not a hundred); older ones are read by EventBodies.
--- The rows of the lanes come first, each followed by its deliveries.
--- A lane whose row has moved on comes back with nothing at all, not even its own row: it is lost. Bodies of one fetch stop at 2 MiB a lane.
+-- Rows of lanes and rows of deliveries come in any order.
+-- A lane whose row has moved on comes back with nothing at all, not even its own row: it is lost.
 with mine as materialized (
     select l.endpoint_id, l.tenant_id, u.n, string_to_array(u.held, ',') as held, u.applied, e.rev, e.deleted_at is null as alive,
            e.state = 'active' and e.deleted_at is null and t.suspended_at is null as sends,
@@ -143,38 +144,29 @@ with mine as materialized (
         limit m.n
     ) d(delivery_id, day, tenant_id, its_endpoint_id, position, event_id, form, priority, next_at, trigger, failures, unknowns, resume_at,
         requested_by)
-), sized as materialized (
-    select p.*, e.body,
-           sum(octet_length(e.body)) over (partition by p.endpoint_id order by p.priority, p.next_at, p.delivery_id
-                                           rows between unbounded preceding and 1 preceding) as before
-    from picked p
-    left join lateral (
-        select case when p.form = 'thin' then v.thin else v.body end as body
-        from events v
-        where v.position = p.position and v.day = p.day and v.day between $7 and $8
-        limit 1
-    ) e on true
 ), noted as (
     update lanes l
     set handed = m.held || coalesce(s.ids, '{}'), handed_at = statement_timestamp(), seen = m.applied
     from mine m
-    left join (select endpoint_id, array_agg(delivery_id) as ids from sized where coalesce(before, 0) < 2097152 group by endpoint_id) s
-        on s.endpoint_id = m.endpoint_id
+    left join (select endpoint_id, array_agg(delivery_id) as ids from picked group by endpoint_id) s on s.endpoint_id = m.endpoint_id
     where l.endpoint_id = m.endpoint_id
 )
 select m.endpoint_id, m.rev, m.sends, m.open,
        exists (select from lanes b where b.tenant_id = m.tenant_id and b.state = 'blocked') as waiters,
        null::text as delivery_id, null::date as day, null::bigint as position, null::text as event_id, null::text as trigger,
        null::integer as failures, null::smallint as unknowns, null::boolean as resumes, null::text as requested_by, null::text as form,
-       null::text as body, null::float8 as waited, -1::smallint as priority, null::timestamptz as next_at
+       null::text as body, null::float8 as waited, null::smallint as priority
 from mine m
 union all
-select s.endpoint_id, null, null, null, null, s.delivery_id, s.day, s.position, s.event_id, s.trigger, s.failures, s.unknowns,
-       s.resume_at is not null, s.requested_by, s.form, s.body, extract(epoch from statement_timestamp() - s.next_at)::float8,
-       s.priority, s.next_at
-from sized s
-where coalesce(s.before, 0) < 2097152
-order by endpoint_id, priority, next_at, delivery_id;
+select p.endpoint_id, null, null, null, null, p.delivery_id, p.day, p.position, p.event_id, p.trigger, p.failures, p.unknowns,
+       p.resume_at is not null, p.requested_by, p.form, e.body, extract(epoch from statement_timestamp() - p.next_at)::float8, p.priority
+from picked p
+left join lateral (
+    select case when p.form = 'thin' then v.thin else v.body end as body
+    from events v
+    where v.position = p.position and v.day = p.day and v.day between $7 and $8
+    limit 1
+) e on true;
 
 -- name: EventBodies
 -- all tenants: the texts of events of one day ($1) by position, for deliveries older than a fetch looks back.
