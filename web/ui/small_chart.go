@@ -28,6 +28,17 @@ func (s Strip) Summary() string {
 	return fmt.Sprintf("%d of the last %s delivered", good, Count(int64(len(s.Outcomes)), "attempt", "attempts"))
 }
 
+// Share is how much of it was delivered, as a percentage; of nothing it is a dash.
+func (s Strip) Share() string {
+	good := int64(0)
+	for _, outcome := range s.Outcomes {
+		if outcome == Good {
+			good++
+		}
+	}
+	return Share(good, int64(len(s.Outcomes)))
+}
+
 // path draws the marks of one tone, run by run: a run is one line as thick as a mark is high, dashed into marks
 // of three units with one between (assets/css/components/chart.css). Failures are taller, so that they are seen
 // without colour. A strip of fifty so takes a few dozen bytes.
