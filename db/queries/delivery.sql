@@ -287,3 +287,55 @@ returning delivery_id;
 -- name: DeliveryEventExists
 -- Whether a search text is an event's id: one index probe a day.
 select exists (select from deliveries where tenant_id = $1 and event_id = $2);
+
+-- name: WhyLines
+-- What became of one event at each endpoint of its tenant, at most @limit of them. The event's deliveries are found once, by deliveries_by_event,
+-- and joined to the endpoints; how many wait before one that is due is counted up to 1,000.
+with v as materialized (
+    select d.id, d.endpoint_id, d.status, d.reason, d.attempts, d.failures, d.last_class, d.last_code, d.finished_at, d.created_at
+    from deliveries d
+    where d.tenant_id = @tenant and d.event_id = @event and d.day = @day
+)
+select e.id, e.url, e.description, e.state, coalesce(e.reason, ''), coalesce(e.state_by, ''), e.state_at, e.deleted_at is not null,
+       e.created_at > @created_at,
+       exists (select from subscriptions s
+               where s.tenant_id = e.tenant_id and s.endpoint_id = e.id
+                 and (s.pattern in ('*', @type) or (right(s.pattern, 2) = '.*' and starts_with(@type, left(s.pattern, -1))))) as subscribed,
+       coalesce(e.preset, t.preset, '') as preset,
+       to_regclass('deliveries_' || to_char(@day::date, 'YYYYMMDD')) is null as gone,
+       coalesce(v.id, ''), coalesce(v.status, ''), coalesce(v.reason, ''), coalesce(v.attempts, 0), coalesce(v.failures, 0),
+       coalesce(v.last_class, ''), coalesce(v.last_code, 0), v.finished_at,
+       coalesce(extract(epoch from statement_timestamp() - v.created_at), 0)::float8 as age,
+       u.next_at, coalesce(u.next_at <= statement_timestamp(), false) as due,
+       coalesce(u.next_at <= l.handed_at and l.state = 'running' and u.delivery_id = any (l.handed), false) as on_wire,
+       case when l.not_before > statement_timestamp() then l.not_before end as shut_until,
+       coalesce(b.n, 0) as ahead
+from endpoints e
+join tenants t on t.id = e.tenant_id
+left join v on v.endpoint_id = e.id
+left join due u on u.delivery_id = v.id and u.tenant_id = e.tenant_id
+left join lanes l on l.endpoint_id = e.id and l.tenant_id = e.tenant_id
+left join lateral (
+    select count(*) as n
+    from (
+        select from due x
+        where x.endpoint_id = u.endpoint_id and u.next_at <= statement_timestamp()
+          and (x.priority, x.next_at, x.delivery_id) < (u.priority, u.next_at, u.delivery_id)
+        limit 1000
+    ) c
+) b on true
+where e.tenant_id = @tenant and (v.id is not null or (e.deleted_at is null and not @test::boolean))
+order by e.id desc
+limit @limit;
+
+-- name: EventOutcomes
+-- How many deliveries of each of a page's events have which status.
+select k.id, v.status, count(*)::integer
+from unnest(@ids::text[], @days::date[]) as k(id, day)
+cross join lateral (
+    select d.status
+    from deliveries d
+    where d.tenant_id = @tenant and d.event_id = k.id and d.day = k.day and d.day between @first_day and @last_day
+    limit 10000
+) v
+group by k.id, v.status;
