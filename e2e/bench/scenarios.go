@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,6 +13,7 @@ import (
 	"waybill/app/egress"
 	"waybill/app/sender"
 	"waybill/app/signing"
+	"waybill/e2e"
 )
 
 var scenarios = []struct {
@@ -104,7 +104,7 @@ func throughput(ctx context.Context, s *system, f *figures, label string, tenant
 	if err := s.tell("forget", nil, nil); err != nil {
 		return err
 	}
-	tx, err := s.pool.Begin(ctx)
+	tx, err := s.Pool.Begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func throughput(ctx context.Context, s *system, f *figures, label string, tenant
 	if err := publish(ctx, tx, places, s.o.events); err != nil {
 		return err
 	}
-	postgres, program := cpuTree(s.postgres.PID()), s.senderCPU()
+	postgres, program := cpuTree(s.Postgres.PID()), s.senderCPU()
 	begun := time.Now()
 	if err := tx.Commit(ctx); err != nil {
 		return err
@@ -128,7 +128,7 @@ func throughput(ctx context.Context, s *system, f *figures, label string, tenant
 	per := float64(s.o.events) / 1000
 	f.add(label+": deliveries/s", float64(s.o.events)/took.Seconds())
 	f.add(label+": received/s", float64(s.o.events)/received.Sub(begun).Seconds())
-	f.add(label+": Postgres CPU ms per 1,000", float64((cpuTree(s.postgres.PID())-postgres).Milliseconds())/per)
+	f.add(label+": Postgres CPU ms per 1,000", float64((cpuTree(s.Postgres.PID())-postgres).Milliseconds())/per)
 	f.add(label+": sender CPU ms per 1,000", float64((s.senderCPU()-program).Milliseconds())/per)
 	return s.nothingMissing(ctx, places, s.o.events)
 }
@@ -171,7 +171,7 @@ func (s *system) untilIdle(ctx context.Context, places []place) error {
 	ids := endpointIDs(places)
 	for deadline := time.Now().Add(time.Minute); ; {
 		var busy int
-		err := s.pool.QueryRow(ctx, `select (select count(*) from due where endpoint_id = any($1)) + (select count(*) from outbox)`, ids).Scan(&busy)
+		err := s.Pool.QueryRow(ctx, `select (select count(*) from due where endpoint_id = any($1)) + (select count(*) from outbox)`, ids).Scan(&busy)
 		if err != nil {
 			return err
 		}
@@ -196,7 +196,7 @@ func endpointIDs(places []place) []string {
 // nothingMissing holds the ledger: every delivery of the places is delivered, with an attempt.
 func (s *system) nothingMissing(ctx context.Context, places []place, want int) error {
 	var delivered, attempts int
-	err := s.pool.QueryRow(ctx, `select count(*) filter (where status = 'delivered'), coalesce(sum(attempts), 0) from deliveries where endpoint_id = any($1)`,
+	err := s.Pool.QueryRow(ctx, `select count(*) filter (where status = 'delivered'), coalesce(sum(attempts), 0) from deliveries where endpoint_id = any($1)`,
 		endpointIDs(places)).Scan(&delivered, &attempts)
 	if err == nil && (delivered != want || attempts < want) {
 		err = fmt.Errorf("ledger: %d delivered, %d attempts, want %d", delivered, attempts, want)
@@ -235,7 +235,7 @@ func (s *system) steady(ctx context.Context, places []place, for_ time.Duration)
 	for end := time.Now().Add(for_); time.Now().Before(end); <-tick.C {
 		p := places[rand.IntN(len(places))]
 		var id string
-		err := s.pool.QueryRow(ctx, `select waybill.publish(tenant => $1, type => $2, resource_type => 'consignment', resource_id => 'C-1', data => $3)`,
+		err := s.Pool.QueryRow(ctx, `select waybill.publish(tenant => $1, type => $2, resource_type => 'consignment', resource_id => 'C-1', data => $3)`,
 			p.tenant, p.eventType, body).Scan(&id)
 		if err != nil {
 			return nil, err
@@ -274,10 +274,10 @@ func isolation(ctx context.Context, s *system, f *figures) error {
 		return err
 	}
 	var hung struct{ ID string }
-	if err := s.call(ctx, "POST", "/v1/tenants/"+healthy[0].tenant+"/endpoints", map[string]any{"url": s.target + "/hang/x", "types": []string{"bench.hang"}}, &hung); err != nil {
+	if err := s.Call(ctx, "POST", "/v1/tenants/"+healthy[0].tenant+"/endpoints", map[string]any{"url": s.target + "/hang/x", "types": []string{"bench.hang"}}, &hung); err != nil {
 		return err
 	}
-	tx, err := s.pool.Begin(ctx)
+	tx, err := s.Pool.Begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -296,7 +296,7 @@ func isolation(ctx context.Context, s *system, f *figures) error {
 	f.add("healthy beside a hung endpoint of its tenant: p50 ms", quantile(beside, 0.5))
 	f.add("healthy beside a hung endpoint of its tenant: p99 ms", quantile(beside, 0.99))
 	f.add("p99 beside ÷ alone", quantile(beside, 0.99)/quantile(alone, 0.99))
-	return s.call(ctx, "DELETE", "/v1/tenants/"+healthy[0].tenant+"/endpoints/"+hung.ID, nil, nil)
+	return s.Call(ctx, "DELETE", "/v1/tenants/"+healthy[0].tenant+"/endpoints/"+hung.ID, nil, nil)
 }
 
 // kill sends to many endpoints, kills the program with SIGKILL on the way, starts another, and counts.
@@ -308,7 +308,7 @@ func kill(ctx context.Context, s *system, f *figures) error {
 	if err := s.tell("forget", []byte("keep"), nil); err != nil {
 		return err
 	}
-	tx, err := s.pool.Begin(ctx)
+	tx, err := s.Pool.Begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -321,14 +321,10 @@ func kill(ctx context.Context, s *system, f *figures) error {
 	if _, err := s.untilReceived(ctx, int64(s.o.events/3), time.Minute); err != nil {
 		return err
 	}
-	victim := s.programs[len(s.programs)-1]
+	programs := s.Programs()
 	killed := time.Now()
-	if err := victim.cmd.Process.Signal(syscall.SIGKILL); err != nil {
-		return err
-	}
-	_ = victim.cmd.Wait()
-	s.programs = s.programs[:len(s.programs)-1]
-	if _, err := s.startProgram(ctx); err != nil {
+	s.Kill(programs[len(programs)-1])
+	if _, err := s.Start(ctx, e2e.Launch{}); err != nil {
 		return err
 	}
 	if err := s.untilIdle(ctx, places); err != nil {
