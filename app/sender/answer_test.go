@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestStatusDecides(t *testing.T) {
@@ -45,7 +44,7 @@ func TestStatusDecides(t *testing.T) {
 	for answer, c := range cases {
 		t.Run(strings.SplitN(answer, "\r\n", 2)[0], func(t *testing.T) {
 			t.Parallel()
-			out := s.Send(t.Context(), Request{EndpointID: t.Name(), URL: "http://" + raw(t, answer) + "/", Timeout: 20 * time.Second})
+			out := s.Send(t.Context(), Request{EndpointID: t.Name(), URL: "http://" + raw(t, answer) + "/", Timeout: ample})
 			want(t, out, c.class, "")
 			if out.Status != c.status || !out.Sent || out.Proto != answer[:8] {
 				t.Errorf("%q: status %d, sent %v, %q", answer, out.Status, out.Sent, out.Proto)
@@ -83,7 +82,7 @@ func TestWhatIsNotHTTP(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%.20q", answer), func(t *testing.T) {
 			t.Parallel()
-			out := s.Send(t.Context(), Request{EndpointID: t.Name(), URL: "http://" + raw(t, answer) + "/", Timeout: 20 * time.Second})
+			out := s.Send(t.Context(), Request{EndpointID: t.Name(), URL: "http://" + raw(t, answer) + "/", Timeout: ample})
 			want(t, out, class, "")
 			if out.Status != 0 || out.Header != nil || out.Body != nil || class.Public() != NoAnswer {
 				t.Errorf("%q: %+v", answer, out)
@@ -103,7 +102,7 @@ func TestABannerIsRecognisedAtOnce(t *testing.T) {
 		for _, scheme := range []string{"http", "https"} {
 			out := post(t, newSender(t, way, nil), scheme+"://"+addr+"/")
 			want(t, out, NotHTTP, "")
-			if out.Total > 10*time.Second {
+			if out.Total > patience {
 				t.Errorf("%s, %s: it took %v", way, scheme, out.Total)
 			}
 		}
@@ -176,7 +175,7 @@ func TestReceiversBytesAreCleaned(t *testing.T) {
 	} {
 		t.Run(c.text+c.value, func(t *testing.T) {
 			t.Parallel()
-			out := s.Send(t.Context(), Request{EndpointID: t.Name(), URL: "http://" + raw(t, c.answer) + "/", Timeout: 20 * time.Second})
+			out := s.Send(t.Context(), Request{EndpointID: t.Name(), URL: "http://" + raw(t, c.answer) + "/", Timeout: ample})
 			want(t, out, Status, "")
 			if out.StatusText != c.text || out.Header[0] != (Header{c.name, c.value}) || string(out.Body) != c.body {
 				t.Errorf("text %q, header %q, body %q", out.StatusText, out.Header[0], out.Body)
@@ -215,7 +214,7 @@ func TestHeaderOrderCaseAndBounds(t *testing.T) {
 			case "interim answers, 100 KB":
 				answer = strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", 2500)
 			}
-			out := s.Send(t.Context(), Request{EndpointID: t.Name(), URL: "http://" + raw(t, answer), Timeout: 20 * time.Second})
+			out := s.Send(t.Context(), Request{EndpointID: t.Name(), URL: "http://" + raw(t, answer), Timeout: ample})
 			want(t, out, c.class, "")
 			if len(out.Header) != c.kept || out.HeaderCut != (c.class == Delivered && c.kept != 100 || name == "101 fields") {
 				t.Errorf("%d fields, cut %v", len(out.Header), out.HeaderCut)

@@ -81,7 +81,7 @@ func benchmark(b *testing.B, scheme, way string) {
 		for range min(limit, max(1, b.N/endpoints)) {
 			wg.Go(func() {
 				for left.Add(-1) >= 0 {
-					out := s.Send(b.Context(), Request{EndpointID: id, URL: url, Header: headers, Body: body, Timeout: 15 * time.Second, MaxConns: limit})
+					out := s.Send(b.Context(), Request{EndpointID: id, URL: url, Header: headers, Body: body, Timeout: ample, MaxConns: limit})
 					if out.Class != Delivered {
 						b.Errorf("%+v", out)
 						return

@@ -206,8 +206,14 @@ func (a *attempt) readFailure(err error, w *writer) *failure {
 			return &failure{class: Timeout, cause: PhaseWrite}
 		}
 		return &failure{class: Timeout, cause: PhaseWait}
-	case isRemoteAlert(err) && a.p.wantsCert.Load():
-		// TLS 1.3 tells of a missing client certificate only after the handshake.
+	}
+	return a.cutOff(err)
+}
+
+// cutOff is what a connection that ended without an answer means. TLS 1.3 tells of a missing client certificate
+// only after the handshake, by an alert that the reset behind it may overtake.
+func (a *attempt) cutOff(err error) *failure {
+	if a.p.wantsCert.Load() && (isRemoteAlert(err) || !a.out.Reused && a.out.Status == 0) {
 		return &failure{class: TLS, cause: ClientCertificate}
 	}
 	return fail(Reset)

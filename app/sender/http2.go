@@ -264,10 +264,8 @@ func (a *attempt) http2Failure(err error, connected, wrote bool) *failure {
 			return &failure{class: Timeout, cause: PhaseWrite}
 		}
 		return &failure{class: Timeout, cause: PhaseWait}
-	case isRemoteAlert(err) && a.p.wantsCert.Load():
-		return &failure{class: TLS, cause: ClientCertificate}
 	}
-	return fail(Reset)
+	return a.cutOff(err)
 }
 
 // tracer notes when things happened. The transport may call it after the attempt has ended.

@@ -16,7 +16,7 @@ const (
 	DNS            Class = "dns"                // the name has no address, or the name servers are silent
 	Refused        Class = "refused"            // nothing listens there, or there is no way to it
 	ConnectTimeout Class = "connect_timeout"    // the connection was not accepted in time
-	TLS            Class = "tls"                // TLSReason says why; nothing was sent
+	TLS            Class = "tls"                // TLSReason says why; nothing was sent that could be read
 	Timeout        Class = "timeout"            // no whole answer in time; Phase says where it stood
 	Reset          Class = "reset"              // the connection ended before a whole head of an answer
 	NotHTTP        Class = "not_http"           // what answered is not HTTP

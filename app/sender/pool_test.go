@@ -59,9 +59,9 @@ func newCounter(t testing.TB, protocol string, h http.HandlerFunc) *counter {
 
 func eventually(t testing.TB, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(15 * time.Second); !done(); {
+	for end := time.Now().Add(patience); !done(); {
 		if time.Now().After(end) {
-			t.Fatalf("not in 15 seconds: %s", what)
+			t.Fatalf("not in time: %s", what)
 		}
 		<-time.After(5 * time.Millisecond)
 	}
@@ -97,7 +97,7 @@ func TestEndpointsNeverShareConnections(t *testing.T) {
 		s := newSender(t, "tcp", nil)
 		for range 3 {
 			for _, id := range []string{"ep_1", "ep_2", "ep_3"} {
-				want(t, s.Send(t.Context(), Request{EndpointID: id, URL: c.url, Timeout: 20 * time.Second, MaxConns: 2}), Delivered, "")
+				want(t, s.Send(t.Context(), Request{EndpointID: id, URL: c.url, Timeout: ample, MaxConns: 2}), Delivered, "")
 			}
 		}
 		if n := c.conns.Load(); n != 3 {
@@ -138,7 +138,7 @@ func TestIdleConnectionsAreLimited(t *testing.T) {
 	})
 	s := newSender(t, "tcp", nil)
 	send := func(path string, limit int) {
-		if out := s.Send(t.Context(), Request{EndpointID: "a", URL: c.url + path, Timeout: 20 * time.Second, MaxConns: limit}); out.Class != Delivered {
+		if out := s.Send(t.Context(), Request{EndpointID: "a", URL: c.url + path, Timeout: ample, MaxConns: limit}); out.Class != Delivered {
 			t.Errorf("%+v", out)
 		}
 	}

@@ -37,7 +37,7 @@ func TestTheRequestOnTheWire(t *testing.T) {
 				})
 				sent := body + strings.Repeat("x", size-len(body))
 				out := newSender(t, "tcp", nil).Send(t.Context(), Request{EndpointID: "a", URL: strings.Replace(c.url, "HOST", addr, 1),
-					Body: []byte(sent), Timeout: 20 * time.Second, Header: []Header{{"Content-Type", "application/json"},
+					Body: []byte(sent), Timeout: ample, Header: []Header{{"Content-Type", "application/json"},
 						{"User-Agent", "Waybill/1"}, {"Webhook-Id", "evt_1"}, {"X-b", "2"}, {"X-A", " spaced"}}})
 				want(t, out, Delivered, "")
 				if wire := strings.ReplaceAll(fmt.Sprintf(c.head, size), "HOST", addr) + sent; <-got != wire {
@@ -59,8 +59,8 @@ func TestAnEndpointsAuthorizationWinsOverTheURLs(t *testing.T) {
 		}
 		url = strings.Replace(url, "://", "://user:pw@", 1)
 		s := newSender(t, "tcp", nil)
-		s.Send(t.Context(), Request{EndpointID: "a", URL: url, Timeout: 20 * time.Second})
-		s.Send(t.Context(), Request{EndpointID: "a", URL: url, Timeout: 20 * time.Second, Header: []Header{{"authorization", "Bearer x"}}})
+		s.Send(t.Context(), Request{EndpointID: "a", URL: url, Timeout: ample})
+		s.Send(t.Context(), Request{EndpointID: "a", URL: url, Timeout: ample, Header: []Header{{"authorization", "Bearer x"}}})
 		if fmt.Sprint(got) != "[Basic dXNlcjpwdw== Bearer x]" {
 			t.Errorf("%q: %q", protocol, got)
 		}
@@ -198,7 +198,7 @@ func TestNoOracle(t *testing.T) {
 		hangsUp := serve(t, nil, func(c net.Conn) { readSome(c) })
 		var first string
 		for _, url := range []string{"http://" + closedPort(t), "https://" + closedPort(t), "http://" + banner, "https://" + banner, "http://" + hangsUp, "https://" + hangsUp} {
-			out := s.Send(t.Context(), Request{EndpointID: url, URL: url, Timeout: 20 * time.Second})
+			out := s.Send(t.Context(), Request{EndpointID: url, URL: url, Timeout: ample})
 			out.Class, out.Started, out.Total, out.Sent = out.Class.Public(), time.Time{}, 0, false
 			if text := fmt.Sprintf("%+v", out); first == "" {
 				first = text

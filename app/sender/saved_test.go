@@ -11,7 +11,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"waybill/app/egress"
 )
@@ -134,7 +133,7 @@ func TestSecretsStayOutOfPhrases(t *testing.T) {
 	for _, base := range []string{closedPort(t), "nx.t.test", "inside2.t.test", "127.0.0.1:9000", raw(t, "SSH-SECRET\r\n"), raw(t, ""),
 		raw(t, "HTTP/1.1 500 SECRET\r\nContent-Length: 0\r\n\r\n"), raw(t, "HTTP/1.1 301 SECRET\r\nLocation: http://SECRET/\r\nContent-Length: 0\r\n\r\n")} {
 		for _, scheme := range []string{"http", "https"} {
-			out := s.Send(t.Context(), Request{EndpointID: base + scheme, URL: scheme + "://user:SECRET@" + base + "/hook/SECRETPATH?token=SECRET", Timeout: 20 * time.Second})
+			out := s.Send(t.Context(), Request{EndpointID: base + scheme, URL: scheme + "://user:SECRET@" + base + "/hook/SECRETPATH?token=SECRET", Timeout: ample})
 			if strings.Contains(out.Err, "SECRET") || out.Err == "" || strings.Contains(out.RemoteAddr, "SECRET") {
 				t.Errorf("%s: %q", base, out.Err)
 			}

@@ -198,20 +198,27 @@ func newSender(t testing.TB, way string, change func(*Config)) *Sender {
 	return s
 }
 
-// post sends one small request with a timeout that no healthy receiver meets.
+// post sends one small request with an ample timeout.
 func post(t testing.TB, s *Sender, url string) Outcome {
 	t.Helper()
-	return s.Send(t.Context(), Request{EndpointID: "ep_1", URL: url, Body: []byte(`{"a":1}`), Timeout: 20 * time.Second, MaxConns: 4,
+	return s.Send(t.Context(), Request{EndpointID: "ep_1", URL: url, Body: []byte(`{"a":1}`), Timeout: ample, MaxConns: 4,
 		Header: []Header{{"Content-Type", "application/json"}, {"User-Agent", "Waybill/1"}, {"webhook-id", "evt_1"}}})
 }
+
+// ample is a timeout that no healthy receiver meets, on a machine that is busy with other things.
+const ample = 2 * time.Minute
 
 // within is a timeout short enough to be waited for.
 const within = 300 * time.Millisecond
 
+// patience is how much later than that an attempt may end on a machine that is busy with other things. What has
+// no deadline does not end at all in these tests.
+const patience = 45 * time.Second
+
 func postWithin(t testing.TB, s *Sender, url string, body []byte) Outcome {
 	t.Helper()
 	out := s.Send(t.Context(), Request{EndpointID: "ep_1", URL: url, Body: body, Timeout: within, MaxConns: 4})
-	if out.Total < within || out.Total > within+5*time.Second {
+	if out.Total < within || out.Total > within+patience {
 		t.Errorf("it took %v of %v", out.Total, within)
 	}
 	return out

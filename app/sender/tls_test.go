@@ -219,7 +219,7 @@ func TestSessionsAreResumedWithinAnEndpoint(t *testing.T) {
 	if out := post(t, s, url); !out.TLS.Resumed || out.TLS.Issuer == "" || out.Reused {
 		t.Errorf("the second: %+v, %+v", out, out.TLS)
 	}
-	other := s.Send(t.Context(), Request{EndpointID: "ep_2", URL: url, Timeout: 20 * time.Second})
+	other := s.Send(t.Context(), Request{EndpointID: "ep_2", URL: url, Timeout: ample})
 	if other.Class != Delivered || other.TLS.Resumed {
 		t.Errorf("of another endpoint: %+v", other)
 	}
