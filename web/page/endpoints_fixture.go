@@ -87,6 +87,8 @@ func endpointFixtures() []Fixture {
 	unread := fresh
 	unread.Head, unread.Unread = pausedHead(), true
 	unread.Outcomes.Failed, unread.Times.Failed = true, true
+	bare := failing
+	bare.NoRollups = true
 	wrong := fixtureForm()
 	wrong.URL, wrong.Problems = "http://10.0.0.1/hook", Problems{"url": "It must start with https://.", "headers": "“host” is set by us and cannot be a static header.", "types": "Choose at least one, or every type."}
 	viewer := failingHead()
@@ -94,6 +96,7 @@ func endpointFixtures() []Fixture {
 	states := []Fixture{
 		{State: "failing", Page: failing},
 		{State: "fresh", Page: fresh},
+		{State: "without-rollups", Page: bare},
 		{State: "paused-not-loaded", Page: unread},
 		{State: "settings", Page: EndpointSettings{Head: failingHead(), Form: fixtureForm(), Check: passedCheck()}},
 		{State: "settings-wrong", Page: EndpointSettings{Head: failingHead(), Form: wrong}},

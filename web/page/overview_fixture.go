@@ -27,6 +27,8 @@ func overviewFixtures() []Fixture {
 	}
 	started := Overview{Range: "24h", HasEndpoints: true, Steps: []Step{{Text: steps[0].Text, Done: true}, steps[1], steps[2]}, Outcomes: ui.Bars{ID: "outcomes", Title: "Deliveries by outcome", Summary: "Nothing was sent yet."}, Times: ui.Lines{ID: "times", Title: "Response time", Summary: "Nothing was sent yet."}}
 	unread := Overview{Range: "7d", HasEndpoints: true, Unread: true, Outcomes: ui.Bars{ID: "outcomes", Title: "Deliveries by outcome", Failed: true}, Times: ui.Lines{ID: "times", Title: "Response time", Failed: true}}
+	bare := troubled
+	bare.NoRollups = true
 	states := []Fixture{
 		{State: "well", Page: well, Frame: fixtureFrame},
 		{State: "troubled", Page: troubled, Frame: fixtureFrame},
@@ -34,6 +36,7 @@ func overviewFixtures() []Fixture {
 		{State: "started", Page: started, Frame: fixtureFrame},
 		{State: "not-loaded", Page: unread, Frame: fixtureFrame},
 		{State: "as-support", Page: well, Frame: supportFrame()},
+		{State: "without-rollups", Page: bare, Frame: fixtureFrame},
 	}
 	for i := range states {
 		states[i].Name = "overview"

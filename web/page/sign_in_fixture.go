@@ -5,6 +5,7 @@ import "waybill/web/ui"
 func signInFixtures() []Fixture {
 	return []Fixture{
 		{Name: "sign-in", State: "empty", Page: SignIn{}},
+		{Name: "sign-in", State: "by-link-only", Page: SignIn{LinkOnly: true, Notice: &ui.Banner{Tone: ui.Good, Title: "You are signed out"}}},
 		{Name: "sign-in", State: "wrong", Page: SignIn{
 			Email:    "meera@silkhouse.example",
 			Problems: Problems{"": "Mail address and password do not match."},

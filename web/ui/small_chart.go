@@ -19,24 +19,22 @@ func (s Strip) Summary() string {
 	if len(s.Outcomes) == 0 {
 		return "No attempts yet"
 	}
-	good := int64(0)
-	for _, outcome := range s.Outcomes {
-		if outcome == Good {
-			good++
-		}
-	}
-	return fmt.Sprintf("%d of the last %s delivered", good, Count(int64(len(s.Outcomes)), "attempt", "attempts"))
+	return fmt.Sprintf("%d of the last %s delivered", s.good(), Count(int64(len(s.Outcomes)), "attempt", "attempts"))
 }
 
 // Share is how much of it was delivered, as a percentage; of nothing it is a dash.
 func (s Strip) Share() string {
+	return Share(s.good(), int64(len(s.Outcomes)))
+}
+
+func (s Strip) good() int64 {
 	good := int64(0)
 	for _, outcome := range s.Outcomes {
 		if outcome == Good {
 			good++
 		}
 	}
-	return Share(good, int64(len(s.Outcomes)))
+	return good
 }
 
 // path draws the marks of one tone, run by run: a run is one line as thick as a mark is high, dashed into marks
