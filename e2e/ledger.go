@@ -206,3 +206,10 @@ func (l *Ledger) WaitSeen(n int, within time.Duration) error {
 		}
 	}
 }
+
+// Times is how many requests with an id have arrived at a place.
+func (l *Ledger) Times(p *Place, id string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.times[p.Key+" "+id]
+}

@@ -9,8 +9,10 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -194,4 +196,22 @@ func (p *Program) Crashes() (lines []string) {
 		}
 	}
 	return lines
+}
+
+// Children are the processes whose parent is pid, such as the backends of a Postgres server. It reads /proc.
+func Children(pid int) (pids []int) {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // fails for a bad pattern only
+	for _, stat := range stats {
+		text, err := os.ReadFile(stat)
+		if err != nil {
+			continue // it has ended
+		}
+		_, rest, _ := strings.Cut(string(text), ") ")
+		fields := strings.Fields(rest)
+		child, err := strconv.Atoi(filepath.Base(filepath.Dir(stat)))
+		if err == nil && len(fields) > 1 && fields[1] == strconv.Itoa(pid) {
+			pids = append(pids, child)
+		}
+	}
+	return pids
 }

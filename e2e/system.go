@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -37,6 +38,7 @@ type Options struct {
 	Binary   string            // the program (Build)
 	Server   *embedded.Server  // a server to make a database on; nil: one of its own, stopped with the system
 	Settings map[string]string // of a server of its own
+	Offline  bool              // fetch no server's binaries when the machine has none
 	Policy   string            // text of the policy file; empty: the built-in policy
 	Keep     bool              // leave the folder behind
 	// Line is given each line of each program's log; nil: they are only remembered.
@@ -58,7 +60,7 @@ type System struct {
 
 	mu       sync.Mutex
 	programs []*Program // those started and not given up
-	started  int
+	ever     []*Program
 }
 
 // New makes a system with a migrated database and no process yet. Close it.
@@ -79,7 +81,7 @@ func New(ctx context.Context, o Options) (_ *System, err error) {
 		}
 	}
 	if s.Postgres == nil {
-		if s.Postgres, err = StartPostgres(ctx, filepath.Join(s.Dir, "data"), o.Settings); err != nil {
+		if s.Postgres, err = StartPostgres(ctx, embedded.Config{Dir: filepath.Join(s.Dir, "data"), Settings: o.Settings, Offline: o.Offline}); err != nil {
 			return nil, err
 		}
 		s.owns = true
@@ -99,13 +101,30 @@ func New(ctx context.Context, o Options) (_ *System, err error) {
 	return s, nil
 }
 
-// StartPostgres starts a server with fsync on and room for many processes. dir must not be another server's.
-func StartPostgres(ctx context.Context, dir string, settings map[string]string) (*embedded.Server, error) {
-	all := map[string]string{"max_connections": "400", "fsync": "on"}
-	for name, value := range settings {
-		all[name] = value
+// StartPostgres starts a server with fsync on and room for many processes. The folder must not be another server's.
+func StartPostgres(ctx context.Context, c embedded.Config) (*embedded.Server, error) {
+	settings := map[string]string{"max_connections": "400", "fsync": "on"}
+	maps.Copy(settings, c.Settings)
+	c.Settings = settings
+	return embedded.Start(ctx, c)
+}
+
+// CrashPostgres ends the server by a signal: SIGQUIT is an immediate shutdown, SIGKILL a crash. It returns when the server, which is
+// started again by itself, answers.
+func (s *System) CrashPostgres(ctx context.Context, signal syscall.Signal, within time.Duration) error {
+	before := s.Postgres.PID()
+	if err := syscall.Kill(before, signal); err != nil {
+		return fmt.Errorf("crash Postgres: %w", err)
 	}
-	return embedded.Start(ctx, embedded.Config{Dir: dir, Settings: all})
+	return Until(ctx, within, "Postgres answers again", func() (bool, error) {
+		if s.Postgres.PID() == before {
+			return false, nil
+		}
+		ask, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		err := s.Pool.Ping(ask)
+		return err == nil, err
+	})
 }
 
 func newDatabase(ctx context.Context, server string) (string, error) {
@@ -152,9 +171,7 @@ func (s *System) Env(over map[string]string) []string {
 		"WAYBILL_SECRET_KEYS": s.keys.Reveal(), "WAYBILL_PLATFORM_KEY": s.PlatformKey, "WAYBILL_ALLOW_HTTP": "true",
 		"WAYBILL_EGRESS_ALLOW": ReceiverNet, "WAYBILL_DATA": filepath.Join(s.Dir, "program"), "WAYBILL_POLICY": s.policy,
 	}
-	for name, value := range over {
-		set[name] = value
-	}
+	maps.Copy(set, over)
 	return environment(set)
 }
 
@@ -192,15 +209,14 @@ func (s *System) Spawn(l Launch) (*Program, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.started++
 	if l.Name == "" {
-		l.Name = fmt.Sprintf("process %d", s.started)
+		l.Name = fmt.Sprintf("process %d", len(s.ever)+1)
 	}
 	p, err := spawn(s.o.Binary, arguments, s.Env(l.Env), l, s.o.Line)
 	if err != nil {
 		return nil, err
 	}
-	s.programs = append(s.programs, p)
+	s.programs, s.ever = append(s.programs, p), append(s.ever, p)
 	return p, nil
 }
 
@@ -210,6 +226,9 @@ func (s *System) Programs() []*Program {
 	defer s.mu.Unlock()
 	return slices.Clone(s.programs)
 }
+
+// Ever is every process that was started, in that order.
+func (s *System) Ever() []*Program { s.mu.Lock(); defer s.mu.Unlock(); return slices.Clone(s.ever) }
 
 // Forget takes a process that has ended off the list.
 func (s *System) Forget(p *Program) {

@@ -57,8 +57,12 @@ type Server struct {
 	failed chan error
 }
 
-// stopGrace is added to the longest request's timeout: what a stop waits for before it cancels.
-const stopGrace = 5 * time.Second
+// stopGrace is added to the longest request's timeout: how long a stop may take, whatever the database or a browser does.
+// recordGrace of it is for recording what was answered last; the rest is for leaving.
+const (
+	stopGrace   = 5 * time.Second
+	recordGrace = 2 * time.Second
+)
 
 // selfTestEvery is how often the running proxy is asked again whether it refuses what it must.
 const selfTestEvery = time.Hour
@@ -114,6 +118,8 @@ func (s *Server) onStop(stop func(context.Context)) { s.stops = append(s.stops, 
 func (s *Server) Stop(ctx context.Context) {
 	stops := s.stops
 	s.stops = nil
+	ctx, cancel := context.WithTimeout(ctx, s.Policies.LongestTimeout()+stopGrace)
+	defer cancel()
 	for i := len(stops) - 1; i >= 0; i-- {
 		stops[i](ctx)
 	}
@@ -158,7 +164,7 @@ func (s *Server) startDatabase(ctx context.Context) (err error) {
 	if s.Pool, err = db.Open(ctx, s.DatabaseURL, db.Options{AppName: "waybill", MaxConns: 20}); err != nil {
 		return err
 	}
-	s.onStop(func(context.Context) { s.Pool.Close() })
+	s.closeAtStop(s.Pool)
 	state, err := db.SchemaState(ctx, s.Pool)
 	if err != nil {
 		return err
@@ -170,6 +176,23 @@ func (s *Server) startDatabase(ctx context.Context) (err error) {
 		s.Logger.Warn("the database's schema is older than this program; run `waybill migrate`")
 	}
 	return jobs.MakePartitions(ctx, s.Pool)
+}
+
+// closeAtStop closes a pool, and lets it be after a moment while its connections are in use: with the database away they may be so for long, and the
+// end of the process closes them as well.
+func (s *Server) closeAtStop(pool *pgxpool.Pool) {
+	s.onStop(func(context.Context) {
+		closed := make(chan struct{})
+		go func() {
+			pool.Close()
+			close(closed)
+		}()
+		select {
+		case <-closed:
+		case <-time.After(300 * time.Millisecond):
+			s.Logger.Warn("connections to the database are still in use at the end")
+		}
+	})
 }
 
 func (s *Server) startProxy(ctx context.Context) (err error) {
@@ -249,11 +272,11 @@ func (s *Server) startWorkers(ctx context.Context) (err error) {
 	if s.enginePool, err = db.Open(ctx, s.DatabaseURL, lane.PoolOptions("waybill lanes", 12)); err != nil {
 		return err
 	}
-	s.onStop(func(context.Context) { s.enginePool.Close() })
+	s.closeAtStop(s.enginePool)
 	if s.flushPool, err = db.Open(ctx, s.DatabaseURL, lane.FlushPoolOptions("waybill results", 4)); err != nil {
 		return err
 	}
-	s.onStop(func(context.Context) { s.flushPool.Close() })
+	s.closeAtStop(s.flushPool)
 
 	workers := jobs.DefaultWorkers
 	s.Engine = lane.New(lane.Config{
@@ -289,7 +312,7 @@ func (s *Server) startWorkers(ctx context.Context) (err error) {
 
 // stopWorkers lets what is on the wire be answered and recorded, gives the lanes back, and then ends River.
 func (s *Server) stopWorkers(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, s.Policies.LongestTimeout()+stopGrace)
+	ctx, cancel := context.WithTimeout(ctx, s.Policies.LongestTimeout()+recordGrace)
 	defer cancel()
 	if err := s.Engine.Drain(ctx); err != nil {
 		lanes, hanging := s.Engine.Running()

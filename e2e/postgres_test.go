@@ -1,0 +1,126 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// steady publishes a few events for every place, again and again, until stop is called, and goes on when the database is away: an event counts as
+// committed once a publisher has heard so, and one that was in doubt is published again under its id.
+func (r *rig) steady(places []*Place, every time.Duration) (stop func()) {
+	ctx, cancel := context.WithCancel(r.t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for n := 0; ctx.Err() == nil; n++ {
+			var events []Event
+			for _, p := range places {
+				events = append(events, Events(p.Tenant, p.Types[0], fmt.Sprintf("s%d-%s", n, p.Key), 3)...)
+			}
+			for r.PublishSQL(context.WithoutCancel(ctx), r.ledger, events...) != nil {
+				<-tick.C
+			}
+			<-tick.C
+		}
+	})
+	return func() {
+		cancel()
+		wg.Wait()
+	}
+}
+
+// watchReady asks a program's /readyz all the time and counts what it says.
+func (r *rig) watchReady(p *Program) (stop func() map[int]int) {
+	ctx, cancel := context.WithCancel(r.t.Context())
+	said := map[int]int{}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			asking, cancel := context.WithTimeout(ctx, 5*time.Second)
+			status, err := p.Ready(asking)
+			cancel()
+			if err == nil {
+				said[status]++
+			}
+			<-tick.C
+		}
+	})
+	return func() map[int]int {
+		cancel()
+		wg.Wait()
+		return said
+	}
+}
+
+func TestPostgresRestarts(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, quick, true)
+	programs := []*Program{r.start(Launch{}), r.start(Launch{Roles: []string{"worker"}})}
+	r.tenant("pg", 0)
+	var places []*Place
+	for n := range 6 {
+		places = append(places, r.place("pg", fmt.Sprintf("pg-%d", n), Always(Answer{Kind: Reply, Status: 200, After: time.Duration(5+5*n) * time.Millisecond})))
+	}
+	stop := r.steady(places, 50*time.Millisecond)
+	for _, way := range []struct {
+		name string
+		end  func() error
+	}{
+		{"fast restart", func() error { return r.Postgres.Restart(t.Context()) }},
+		{"immediate shutdown", func() error { return r.CrashPostgres(t.Context(), syscall.SIGQUIT, 30*time.Second) }},
+		{"kill -9", func() error { return r.CrashPostgres(t.Context(), syscall.SIGKILL, 30*time.Second) }},
+	} {
+		if err := r.ledger.WaitSeen(r.ledger.Seen()+200, 30*time.Second); err != nil {
+			t.Fatalf("before the %s: %v", way.name, err)
+		}
+		watch := r.watchReady(programs[0])
+		if err := way.end(); err != nil {
+			t.Fatalf("%s: %v", way.name, err)
+		}
+		back := time.Now()
+		for _, p := range places {
+			r.arrives(p, "after-"+way.name[:4], back.Add(30*time.Second))
+		}
+		running := time.Since(back)
+		for _, p := range programs {
+			if err := Until(t.Context(), 30*time.Second, p.Name+" is ready", func() (bool, error) {
+				status, err := p.Ready(t.Context())
+				return status == http.StatusOK, err
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		said := watch()
+		t.Logf("%s: all lanes ran again %.1f s, and all was ready %.1f s after Postgres answered; readyz said %v", way.name, running.Seconds(), time.Since(back).Seconds(), said)
+		if said[http.StatusServiceUnavailable] == 0 {
+			t.Errorf("%s: /readyz never said that the database was away", way.name)
+		}
+	}
+	stop()
+	if v := r.balances(time.Minute); v.Delivered != v.Deliveries {
+		t.Errorf("%d of %d deliveries are delivered", v.Delivered, v.Deliveries)
+	}
+}
+
+// arrives publishes one event for a place and waits until it is received.
+func (r *rig) arrives(p *Place, prefix string, deadline time.Time) {
+	r.t.Helper()
+	events := Events(p.Tenant, p.Types[0], prefix+"-"+p.Key, 1)
+	if err := Until(r.t.Context(), time.Until(deadline), "an event for "+p.Key+" is published", func() (bool, error) {
+		err := r.PublishSQL(r.t.Context(), r.ledger, events...)
+		return err == nil, err
+	}); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := Until(r.t.Context(), time.Until(deadline), "an event for "+p.Key+" arrives", func() (bool, error) { return r.ledger.Times(p, events[0].ID) > 0, nil }); err != nil {
+		r.t.Fatal(err)
+	}
+}
