@@ -12,6 +12,7 @@ import (
 
 	"waybill/app/account"
 	"waybill/app/catalog"
+	"waybill/app/delivery"
 	"waybill/app/egress"
 	"waybill/app/endpoint"
 	"waybill/app/lane"
@@ -19,14 +20,18 @@ import (
 	"waybill/app/seal"
 	"waybill/db"
 	"waybill/jobs"
+	"waybill/web"
 	"waybill/web/api"
+	"waybill/web/dashboard"
 )
 
 // Services are the operations that API, dashboard and demo share.
 type Services struct {
-	Accounts  *account.Service
-	Endpoints *endpoint.Service
-	Types     *catalog.Types
+	Accounts   *account.Service
+	Endpoints  *endpoint.Service
+	Types      *catalog.Types
+	Events     *catalog.Events
+	Deliveries *delivery.Service
 }
 
 // lanes is package lane as app/endpoint sees it.
@@ -64,6 +69,8 @@ func (s *Server) startServices(ctx context.Context) (err error) {
 	s.Services.Endpoints = &endpoint.Service{DB: s.Pool, Audit: s.Services.Accounts, Ring: s.Ring, Lanes: lanes{s.Waker, s.Pool}, Tests: tests{},
 		URLs: egress.URLOptions{AllowHTTP: s.Config.AllowHTTP, Allow: s.Config.EgressAllow}, KnowsPreset: knows, Now: time.Now, Log: s.Logger}
 	s.Services.Types = &catalog.Types{DB: s.Pool, Accounts: s.Services.Accounts}
+	s.Services.Events = &catalog.Events{DB: s.Pool}
+	s.Services.Deliveries = &delivery.Service{DB: s.Pool, Ring: s.Ring, Policies: s.Policies, Lanes: lanes{s.Waker, s.Pool}, Audit: s.Services.Accounts}
 	if !s.Config.Has(Web) {
 		return nil
 	}
@@ -95,16 +102,30 @@ func (s *Server) health(mux *http.ServeMux) {
 }
 
 // web adds what only a process with the web role serves.
-func (s *Server) web(mux *http.ServeMux) {
-	mux.Handle("/v1/", api.New(api.Config{URL: s.Config.URL, Log: s.Logger, Now: time.Now, DB: s.Pool,
-		Accounts: s.Services.Accounts, Endpoints: s.Services.Endpoints, Types: s.Services.Types}))
+func (s *Server) web(mux *http.ServeMux) (*web.Web, error) {
+	pages, err := web.New(web.Config{
+		API: api.New(api.Config{URL: s.Config.URL, Log: s.Logger, Now: time.Now, DB: s.Pool, Accounts: s.Services.Accounts, Endpoints: s.Services.Endpoints,
+			Types: s.Services.Types, Events: s.Services.Events, Deliveries: s.Services.Deliveries}),
+		Dashboard: dashboard.Config{URL: s.Config.URL, Platform: "Your platform", Log: s.Logger, Now: time.Now, Accounts: s.Services.Accounts,
+			Endpoints: s.Services.Endpoints, Types: s.Services.Types, Events: s.Services.Events, Deliveries: s.Services.Deliveries, Policies: s.Policies,
+			Check: s.sender.CheckConnection},
+		Ring: s.Ring, Development: s.Config.Development(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	mux.Handle("/", pages)
+	return pages, nil
 }
 
 func (s *Server) startHTTP(context.Context) (err error) {
 	mux := http.NewServeMux()
 	s.health(mux)
+	var pages *web.Web
 	if s.Config.Has(Web) {
-		s.web(mux)
+		if pages, err = s.web(mux); err != nil {
+			return err
+		}
 	}
 	if s.listener = s.Config.Listener; s.listener == nil {
 		if s.listener, err = net.Listen("tcp", s.Config.Addr); err != nil {
@@ -112,6 +133,9 @@ func (s *Server) startHTTP(context.Context) (err error) {
 		}
 	}
 	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 90 * time.Second, MaxHeaderBytes: 64 << 10}
+	if pages != nil {
+		s.http.RegisterOnShutdown(pages.Close) // live pages would hold the stop up
+	}
 	go func() {
 		if err := s.http.Serve(s.listener); err != nil && err != http.ErrServerClosed {
 			s.failed <- fmt.Errorf("HTTP server: %w", err)

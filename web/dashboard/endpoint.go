@@ -1,0 +1,140 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"waybill/app/account"
+	"waybill/app/delivery"
+	"waybill/app/endpoint"
+	"waybill/app/verdict"
+	"waybill/web/page"
+	"waybill/web/path"
+	"waybill/web/ui"
+)
+
+const (
+	recentRows = 10 // deliveries on an endpoint's page
+	// failingFrom is after how many failures in a row an endpoint is said to be failing: one bad answer is no news.
+	failingFrom = 3
+)
+
+// endpoint is the first tab of an endpoint: what waits, how the last attempts went, its recent deliveries.
+func (d *Dashboard) endpoint(w http.ResponseWriter, r *http.Request, caller account.Caller) error {
+	v, e, head, err := d.tab(r, caller)
+	if err != nil {
+		return err
+	}
+	sheet := page.Endpoint{Head: head, NoRollups: true}
+	recent, err := d.Deliveries.List(r.Context(), caller, delivery.Filter{EndpointID: e.ID}, "", recentRows)
+	if err != nil && !unavailable(err) {
+		return err
+	}
+	for _, one := range recent.Deliveries {
+		sheet.Recent = append(sheet.Recent, deliveryRow(v, one))
+	}
+	health, err := d.health(r.Context(), caller, []string{e.ID})
+	if err != nil {
+		return err
+	}
+	h, known := health[e.ID]
+	sheet.Unread = !known
+	sheet.Waiting, sheet.Strip = int64(h.Waiting.N), strip(h)
+	if !h.Oldest.IsZero() {
+		sheet.Oldest = v.clock.Moment(h.Oldest)
+	}
+	sheet.Live = withQuery(path.EndpointLive(e.ID), versionName, feedVersion(e, recent.Deliveries))
+	return d.show(w, r, v, http.StatusOK, sheet)
+}
+
+// health is how endpoints fare, by id; empty when it cannot be read now, for a page has more to say than that.
+func (d *Dashboard) health(ctx context.Context, caller account.Caller, endpointIDs []string) (map[string]delivery.Health, error) {
+	if !may(caller, account.DeliveriesRead) {
+		return nil, nil
+	}
+	health, err := d.Deliveries.Health(ctx, caller, endpointIDs)
+	if unavailable(err) {
+		d.Log.WarnContext(ctx, "the health of endpoints could not be read", "error", err)
+		return nil, nil
+	}
+	return health, err
+}
+
+// strip is the last attempts as the small picture draws them, the oldest first.
+func strip(h delivery.Health) ui.Strip {
+	var s ui.Strip
+	for _, outcome := range slices.Backward(h.Last) {
+		s.Outcomes = append(s.Outcomes, outcomeTone(outcome))
+	}
+	return s
+}
+
+func outcomeTone(outcome delivery.Outcome) ui.Tone {
+	switch {
+	case !outcome.Counts():
+		return ui.Mute
+	case outcome.Class == string(verdict.Delivered):
+		return ui.Good
+	}
+	return ui.Bad
+}
+
+// failing is the stamp of an active endpoint whose last attempts all failed, and the reason in words.
+func failing(v view, e endpoint.Endpoint, h delivery.Health) (ui.Stamp, string, bool) {
+	failures, since := h.Failing()
+	if e.State != endpoint.Active || failures < failingFrom {
+		return ui.Stamp{}, "", false
+	}
+	last := h.Last[0]
+	for _, outcome := range h.Last {
+		if outcome.Counts() {
+			last = outcome
+			break
+		}
+	}
+	words := verdict.Explain(verdict.Facts{Class: verdict.Class(last.Class), Code: last.Code}).Short
+	if last.Code != 0 {
+		words = "answers " + words
+	}
+	if failures == len(h.Last) && failures == delivery.HealthAttempts {
+		return ui.Stamp{Tone: ui.Bad, Word: "Failing"}, words + ", before " + v.clock.Time(since) + " already", true
+	}
+	return ui.Stamp{Tone: ui.Bad, Word: "Failing"}, words + " since " + v.clock.Time(since), true
+}
+
+// endpointLive says when an endpoint's page has changed.
+func (d *Dashboard) endpointLive(w http.ResponseWriter, r *http.Request, caller account.Caller) error {
+	endpointID := r.PathValue("id")
+	if _, err := d.Endpoints.Read(r.Context(), caller, endpointID); err != nil {
+		return err
+	}
+	return d.stream(w, r, caller, "endpoint "+endpointID, func(ctx context.Context) ([]item, error) {
+		e, err := d.Endpoints.Read(ctx, caller, endpointID)
+		if err != nil {
+			return nil, err
+		}
+		recent, err := d.Deliveries.List(ctx, caller, delivery.Filter{EndpointID: endpointID}, "", recentRows)
+		if err != nil {
+			return nil, err
+		}
+		return []item{{ID: endpointID, Version: feedVersion(e, recent.Deliveries)}}, nil
+	})
+}
+
+// feedVersion changes with an endpoint and its recent deliveries.
+func feedVersion(e endpoint.Endpoint, recent []delivery.Delivery) string {
+	return digest(fmt.Sprint(e.Rev), recent)
+}
+
+// digest is a short text that changes with the deliveries.
+func digest(start string, deliveries []delivery.Delivery) string {
+	var all strings.Builder
+	all.WriteString(start)
+	for _, one := range deliveries {
+		all.WriteString(" " + one.ID + deliveryVersion(one))
+	}
+	return "v" + hash(all.String())
+}

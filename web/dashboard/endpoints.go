@@ -1,0 +1,138 @@
+package dashboard
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+
+	"waybill/app/account"
+	"waybill/app/delivery"
+	"waybill/app/endpoint"
+	"waybill/app/verdict"
+	"waybill/web/page"
+	"waybill/web/path"
+	"waybill/web/ui"
+)
+
+// pageRows is how many rows a list shows.
+const pageRows = 50
+
+// endpoints lists the tenant's endpoints, newest first.
+func (d *Dashboard) endpoints(w http.ResponseWriter, r *http.Request, caller account.Caller) error {
+	v, err := d.view(r, caller)
+	if err != nil {
+		return err
+	}
+	after := r.URL.Query().Get("cursor")
+	list, next, err := d.Endpoints.List(r.Context(), caller, "", after, pageRows)
+	if err != nil {
+		return err
+	}
+	sheet := page.Endpoints{MayManage: may(caller, account.EndpointsWrite), Shown: ui.Count(int64(len(list)), "endpoint", "endpoints")}
+	if after != "" {
+		sheet.First = path.Endpoints()
+	}
+	if next != "" {
+		sheet.Next = path.EndpointsAt(next)
+	}
+	ids := make([]string, len(list))
+	for i, e := range list {
+		ids[i] = e.ID
+	}
+	health, err := d.health(r.Context(), caller, ids)
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		sheet.Rows = append(sheet.Rows, endpointRow(v, e, health[e.ID]))
+	}
+	// What needs somebody comes first; within that, the newest.
+	slices.SortStableFunc(sheet.Rows, func(a, b page.EndpointRow) int { return cmp.Compare(urgency(a.Stamp), urgency(b.Stamp)) })
+	return d.show(w, r, v, http.StatusOK, sheet)
+}
+
+// endpointRow is an endpoint in the list.
+func endpointRow(v view, e endpoint.Endpoint, h delivery.Health) page.EndpointRow {
+	row := page.EndpointRow{Endpoint: nameOf(e), P95: "–", Strip: strip(h), Waiting: int64(h.Waiting.N)}
+	row.Stamp, row.Reason = endpointStamp(v, e)
+	if stamp, reason, yes := failing(v, e, h); yes {
+		row.Stamp, row.Reason = stamp, reason
+	}
+	if !h.Oldest.IsZero() {
+		row.Oldest = v.clock.Moment(h.Oldest)
+	}
+	if len(h.Last) > 0 {
+		last := h.Last[0]
+		row.Last = v.clock.Moment(last.At)
+		row.LastCode = verdict.Explain(verdict.Facts{Class: verdict.Class(last.Class), Code: last.Code}).Short
+	}
+	return row
+}
+
+// urgency orders stamps by how much they ask for somebody.
+func urgency(stamp ui.Stamp) int {
+	return slices.Index([]ui.Tone{ui.Bad, ui.Hold, ui.Wait, ui.Mute, ui.Good}, stamp.Tone)
+}
+
+// endpointNew is the empty form, with a type chosen when the address names one.
+func (d *Dashboard) endpointNew(w http.ResponseWriter, r *http.Request, caller account.Caller) error {
+	if err := caller.Can(account.EndpointsWrite); err != nil {
+		return err
+	}
+	v, err := d.view(r, caller)
+	if err != nil {
+		return err
+	}
+	types, err := d.catalog(r.Context(), caller)
+	if err != nil {
+		return err
+	}
+	e := endpoint.Endpoint{Concurrency: endpoint.DefaultConcurrency}
+	if name := r.URL.Query().Get("type"); name != "" {
+		e.Types = []string{name}
+	}
+	if len(types) == 0 {
+		e.Types = []string{"*"} // there is nothing else to choose
+	}
+	return d.show(w, r, v, http.StatusOK, page.EndpointNew{Form: d.formOf(types, e)})
+}
+
+// endpointCreate adds an endpoint, after its connection was tried. One that cannot be reached is added when that is asked for.
+func (d *Dashboard) endpointCreate(w http.ResponseWriter, r *http.Request, caller account.Caller) error {
+	if err := caller.Can(account.EndpointsWrite); err != nil {
+		return err
+	}
+	v, err := d.view(r, caller)
+	if err != nil {
+		return err
+	}
+	types, err := d.catalog(r.Context(), caller)
+	if err != nil {
+		return err
+	}
+	sheet := page.EndpointNew{Form: typed(r, types, nil)}
+	in, problems := inputOf(r, sheet.Form)
+	if len(in.Types) == 0 {
+		problems = page.Problems{"types": "Choose at least one, or every type."}
+	}
+	if problems != nil {
+		sheet.Form.Problems = problems
+		return d.show(w, r, v, http.StatusUnprocessableEntity, sheet)
+	}
+	if field(r, "anyway") == "" {
+		if sheet.Check = d.checkConnection(r.Context(), in.URL); sheet.Check != nil && !sheet.Check.Passed {
+			return d.show(w, r, v, http.StatusUnprocessableEntity, sheet)
+		}
+	}
+	created, err := d.Endpoints.Create(r.Context(), caller, in)
+	if problems, ok := refused(err, endpointFields); ok {
+		sheet.Form.Problems, sheet.Check = problems, nil
+		return d.show(w, r, v, statusOf(err), sheet)
+	}
+	if err != nil {
+		return err
+	}
+	return d.done(w, r, caller, path.EndpointTest(created.ID), Note{
+		Text: "Endpoint added. Try it with a test event; the secret that your code verifies with is under", Link: ui.Link{Text: "Secrets", Href: path.EndpointSecrets(created.ID)},
+	})
+}

@@ -1,0 +1,125 @@
+package dashboard
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+
+	"waybill/app/account"
+	"waybill/app/delivery"
+	"waybill/app/endpoint"
+	"waybill/web/page"
+	"waybill/web/path"
+	"waybill/web/ui"
+)
+
+// overview is the first page: is everything well, and if not, where to look.
+func (d *Dashboard) overview(w http.ResponseWriter, r *http.Request, caller account.Caller) error {
+	v, err := d.view(r, caller)
+	if err != nil {
+		return err
+	}
+	endpoints, err := d.subscribable(r.Context(), caller)
+	if err != nil {
+		return err
+	}
+	sheet := page.Overview{Range: "24h", NoRollups: true, HasEndpoints: len(endpoints) > 0}
+	ids := make([]string, len(endpoints))
+	for i, e := range endpoints {
+		ids[i] = e.ID
+	}
+	health, err := d.health(r.Context(), caller, ids)
+	if err != nil {
+		return err
+	}
+	sheet.Unread = health == nil && len(ids) > 0
+	verified := false
+	for _, e := range endpoints {
+		sheet.Waiting += int64(health[e.ID].Waiting.N)
+		verified = verified || e.VerifiedAt != nil
+		if item, needs := attention(v, e, health[e.ID]); needs {
+			sheet.Attention = append(sheet.Attention, item)
+		}
+	}
+	sheet.Undelivered = max(v.frame.Undelivered, 0)
+	sheet.Unread = sheet.Unread || v.frame.Undelivered < 0
+	sheet.Steps = firstSteps(endpoints, verified)
+	newest, err := d.newest(r.Context(), caller)
+	if err != nil {
+		return err
+	}
+	sheet.Live = withQuery(path.OverviewLive(), versionName, digest("", newest))
+	return d.show(w, r, v, http.StatusOK, sheet)
+}
+
+// newest is the tenant's last deliveries, by which a page knows that something has changed.
+func (d *Dashboard) newest(ctx context.Context, caller account.Caller) ([]delivery.Delivery, error) {
+	if !may(caller, account.DeliveriesRead) {
+		return nil, nil
+	}
+	found, err := d.Deliveries.List(ctx, caller, delivery.Filter{}, "", recentRows)
+	if unavailable(err) {
+		return nil, nil
+	}
+	return found.Deliveries, err
+}
+
+// attention says what is wrong with an endpoint, and the step that helps.
+func attention(v view, e endpoint.Endpoint, h delivery.Health) (page.Attention, bool) {
+	item := page.Attention{Endpoint: nameOf(e)}
+	if stamp, reason, yes := failing(v, e, h); yes {
+		item.Stamp, item.Reason = stamp, sentence(reason)
+		if h.Waiting.N > 0 {
+			item.Reason += " " + ui.Count(int64(h.Waiting.N), "delivery waits.", "deliveries wait.")
+		}
+		item.Action = ui.Link{Text: "See the last attempts", Href: path.Deliveries(path.DeliveryFilter{Endpoint: e.ID})}
+		return item, true
+	}
+	if e.State == endpoint.Active {
+		return item, false
+	}
+	var reason string
+	item.Stamp, reason = endpointStamp(v, e)
+	item.Reason = item.Stamp.Word + " " + reason + ". Its events are held."
+	if may(v.caller, account.EndpointsWrite) {
+		item.Action = ui.Link{Text: "Enable…", Href: path.EndpointEnable(e.ID)}
+	}
+	return item, true
+}
+
+// firstSteps is what a new tenant still has to do; nothing once a server has accepted something.
+func firstSteps(endpoints []endpoint.Endpoint, verified bool) []page.Step {
+	if verified {
+		return nil
+	}
+	test, secrets := path.Endpoints(), path.Endpoints()
+	if len(endpoints) > 0 {
+		test, secrets = path.EndpointTest(endpoints[0].ID), path.EndpointSecrets(endpoints[0].ID)
+	}
+	return []page.Step{
+		{Text: "Add the URL of your server", Note: "We check the connection at once and say what is wrong, if anything is.", Href: path.EndpointNew(), Done: len(endpoints) > 0},
+		{Text: "Send a test event", Note: "Your server's answer appears on the page.", Href: test},
+		{Text: "Check the signature in your code", Note: "So that nobody but us can post events to you.", Href: secrets},
+	}
+}
+
+// overviewLive says when the overview has changed.
+func (d *Dashboard) overviewLive(w http.ResponseWriter, r *http.Request, caller account.Caller) error {
+	if err := caller.Can(account.DeliveriesRead); err != nil {
+		return err
+	}
+	return d.stream(w, r, caller, "overview", func(ctx context.Context) ([]item, error) {
+		found, err := d.Deliveries.List(ctx, caller, delivery.Filter{}, "", recentRows)
+		if err != nil {
+			return nil, err
+		}
+		return []item{{ID: "overview", Version: digest("", found.Deliveries)}}, nil
+	})
+}
+
+// hash is a short text that is another one for another text.
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:8])
+}

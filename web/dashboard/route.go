@@ -1,0 +1,108 @@
+package dashboard
+
+import (
+	"net/http"
+
+	"waybill/app/account"
+)
+
+// Audience says who a route is for.
+type Audience string
+
+// The audiences.
+const (
+	ForGuest  Audience = "guest"  // everybody: what leads to signing in
+	ForMember Audience = "member" // whoever is signed in; what they may do there is for the operations to say
+)
+
+// Handler answers one request. caller is the zero Caller for a guest. What it returns as an error is shown as a page; it must have
+// written nothing then.
+type Handler func(w http.ResponseWriter, r *http.Request, caller account.Caller) error
+
+// Route is one address and what is done there. The table is the only place that says what exists: the mux and the tests that try every route
+// as a guest, from another site and with another tenant's ids are made from it.
+type Route struct {
+	Method   string   // GET or POST
+	Pattern  string   // of net/http.ServeMux, without the method: "/endpoints/{id}"
+	Audience Audience //
+	Stream   bool     // the answer goes on until the reader leaves: no deadline
+	Handle   Handler
+}
+
+// Routes is every route of the dashboard, by audience and then by page.
+func (d *Dashboard) Routes() []Route {
+	var routes []Route
+	add := func(audience Audience, method, pattern string, handle Handler) {
+		routes = append(routes, Route{Method: method, Pattern: pattern, Audience: audience, Handle: handle})
+	}
+	guest := func(method, pattern string, handle Handler) { add(ForGuest, method, pattern, handle) }
+	show := func(pattern string, handle Handler) { add(ForMember, http.MethodGet, pattern, handle) }
+	do := func(pattern string, handle Handler) { add(ForMember, http.MethodPost, pattern, handle) }
+	stream := func(pattern string, handle Handler) {
+		show(pattern, handle)
+		routes[len(routes)-1].Stream = true
+	}
+
+	guest("GET", "/sign-in", d.signInForm)
+	guest("GET", "/sign-in/link/{token}", d.linkLook)
+	guest("POST", "/sign-in/link/{token}", d.linkRedeem)
+	do("/sign-out", d.signOut)
+
+	show("/{$}", d.overview)
+	stream("/live", d.overviewLive)
+
+	show("/deliveries", d.deliveries)
+	stream("/deliveries/live", d.deliveriesLive)
+	show("/deliveries/export", d.deliveriesExport)
+	do("/deliveries/resend", d.deliveriesResend)
+	show("/deliveries/{id}", d.delivery)
+	stream("/deliveries/{id}/live", d.deliveryLive)
+	show("/deliveries/{id}/resend", d.deliveryResendAsk)
+	do("/deliveries/{id}/resend", d.deliveryResend)
+	show("/deliveries/{id}/attempts/{attempt}", d.attempt)
+	show("/deliveries/{id}/attempts/{attempt}/curl", d.attemptCurl)
+	show("/deliveries/{id}/attempts/{attempt}/http", d.attemptHTTP)
+	show("/deliveries/{id}/attempts/{attempt}/response", d.attemptResponse)
+
+	show("/endpoints", d.endpoints)
+	show("/endpoints/new", d.endpointNew)
+	do("/endpoints/new", d.endpointCreate)
+	show("/endpoints/{id}", d.endpoint)
+	stream("/endpoints/{id}/live", d.endpointLive)
+	show("/endpoints/{id}/recover", d.endpointRecover)
+	show("/endpoints/{id}/settings", d.endpointSettings)
+	do("/endpoints/{id}/settings", d.endpointSave)
+	do("/endpoints/{id}/check", d.endpointCheck)
+	show("/endpoints/{id}/test", d.endpointTest)
+	do("/endpoints/{id}/test", d.endpointTestSend)
+	show("/endpoints/{id}/activity", d.endpointActivity)
+	show("/endpoints/{id}/pause", d.endpointPauseAsk)
+	do("/endpoints/{id}/pause", d.endpointPause)
+	show("/endpoints/{id}/disable", d.endpointDisableAsk)
+	do("/endpoints/{id}/disable", d.endpointDisable)
+	show("/endpoints/{id}/enable", d.endpointEnableAsk)
+	do("/endpoints/{id}/enable", d.endpointEnable)
+	show("/endpoints/{id}/delete", d.endpointDeleteAsk)
+	do("/endpoints/{id}/delete", d.endpointDelete)
+	show("/endpoints/{id}/secrets", d.endpointSecrets)
+	do("/endpoints/{id}/secrets/rotate", d.secretRotate)
+	show("/endpoints/{id}/secrets/{secret}/reveal", d.secretRevealAsk)
+	do("/endpoints/{id}/secrets/{secret}/reveal", d.secretReveal)
+	show("/endpoints/{id}/secrets/{secret}/end", d.secretEndAsk)
+	do("/endpoints/{id}/secrets/{secret}/end", d.secretEnd)
+
+	show("/undelivered", d.undelivered)
+
+	show("/event-types", d.eventTypes)
+	show("/event-types/{name}", d.eventType)
+
+	show("/keys", d.keys)
+	do("/keys", d.keyCreate)
+	show("/keys/{key}/revoke", d.keyRevokeAsk)
+	do("/keys/{key}/revoke", d.keyRevoke)
+	show("/activity", d.activity)
+	show("/settings", d.settings)
+	do("/settings/profile", d.settingsProfile)
+
+	return routes
+}

@@ -1,0 +1,60 @@
+// Package web puts together what the program serves over HTTP to programs and to people: the API, the dashboard, the files of its pages and, in
+// development, the gallery.
+//
+// It promises that every answer to a browser carries a content security policy without exceptions and may be neither framed nor kept; that
+// nothing changes at another site's wish; that cookies mean nothing to the API, and keys nothing to the dashboard; that each request
+// has an id and one line in the log, with neither addresses nor payloads in it; and that a panic is a page, too.
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"waybill/app/seal"
+	"waybill/assets"
+	"waybill/web/dashboard"
+	"waybill/web/page/gallery"
+	"waybill/web/path"
+)
+
+// Config is what the web is made of. All fields but Development are required.
+type Config struct {
+	API         http.Handler     // everything below /v1/
+	Dashboard   dashboard.Config // its Sessions are made here
+	Ring        *seal.Ring       // seals what travels in cookies
+	Development bool             // the gallery is served
+}
+
+// Web answers all requests. It is an http.Handler.
+type Web struct {
+	mux   *http.ServeMux
+	pages *dashboard.Dashboard
+}
+
+// New makes the web. An error is one of the configuration.
+func New(config Config) (*Web, error) {
+	base, err := url.Parse(config.Dashboard.URL)
+	if err != nil || base.Host == "" {
+		return nil, fmt.Errorf("the public address %q is no address", config.Dashboard.URL)
+	}
+	log, now := config.Dashboard.Log, config.Dashboard.Now
+	config.Dashboard.Sessions = newPeople(config.Dashboard.Accounts, config.Ring, config.Dashboard.URL)
+	w := &Web{mux: http.NewServeMux(), pages: dashboard.New(config.Dashboard)}
+	w.mux.Handle("/v1/", config.API)
+	w.mux.Handle(assets.Prefix, assets.Handler())
+	if config.Development {
+		w.mux.Handle(path.Gallery(), gallery.Handler())
+	}
+	pages := sameOrigin(base, w.pages.Fail, w.pages)
+	w.mux.Handle("/", record(log, now, w.pages, headers(secure(config.Dashboard.URL), pages)))
+	return w, nil
+}
+
+func (w *Web) ServeHTTP(out http.ResponseWriter, r *http.Request) { w.mux.ServeHTTP(out, r) }
+
+// Routes is the dashboard's table of routes.
+func (w *Web) Routes() []dashboard.Route { return w.pages.Routes() }
+
+// Close ends the live pages, so that the server can stop. Other requests go on.
+func (w *Web) Close() { w.pages.Close() }
