@@ -24,6 +24,9 @@ type Verdict struct {
 
 const keptProblems = 40
 
+// Wrong adds a problem that somebody else has found.
+func (v *Verdict) Wrong(format string, arguments ...any) { v.wrong(format, arguments...) }
+
 func (v *Verdict) wrong(format string, arguments ...any) {
 	if len(v.Problems) == keptProblems {
 		v.More++
@@ -64,6 +67,13 @@ func (l *Ledger) Check(ctx context.Context, pool *pgxpool.Pool) (*Verdict, error
 	}
 	l.checkRequests(v, h, requests)
 	l.checkEvents(v, h)
+	for _, s := range l.silences {
+		for _, r := range byPlace[s.place] {
+			if r.Arrived.After(s.from) && r.Arrived.Before(s.to) && !h.tests[r.ID] {
+				v.wrong("%s was paused from %s to %s and was sent to: %s", s.place.Key, stamp(s.from), stamp(s.to), r)
+			}
+		}
+	}
 	for _, d := range h.deliveries {
 		v.checkDelivery(h, d, byDelivery[d.endpointID+" "+d.eventID])
 	}

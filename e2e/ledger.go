@@ -62,6 +62,7 @@ type Ledger struct {
 	bodies     map[[sha256.Size]byte][]byte
 	atPlace    map[*Place]int
 	atTenant   map[string]int
+	silences   []silence
 	complaints []string
 	more       chan struct{} // closed and replaced when a request arrives
 }
@@ -120,6 +121,18 @@ func (l *Ledger) RollBack(events ...Event) {
 
 // Committed is how many events were.
 func (l *Ledger) Committed() int { l.mu.Lock(); defer l.mu.Unlock(); return len(l.committed) }
+
+type silence struct {
+	place    *Place
+	from, to time.Time
+}
+
+// Silent writes down that nothing but tests may arrive at a place between from and to.
+func (l *Ledger) Silent(p *Place, from, to time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.silences = append(l.silences, silence{p, from, to})
+}
 
 // Complain writes down something that must not happen. At most some of one run are kept.
 func (l *Ledger) Complain(format string, arguments ...any) {

@@ -137,6 +137,8 @@ func (a Answer) Code() int {
 		return http.StatusFound
 	case NULs, Reset:
 		return http.StatusInternalServerError
+	case Storm:
+		return http.StatusEarlyHints
 	case CutBody, Bomb, Endless, BigHead, Lies, SlowBody:
 		return http.StatusOK
 	}
