@@ -20,6 +20,7 @@ import (
 
 	"waybill/app/account"
 	"waybill/app/catalog"
+	"waybill/app/delivery"
 	"waybill/app/endpoint"
 )
 
@@ -33,6 +34,9 @@ type Config struct {
 	Accounts  *account.Service
 	Endpoints *endpoint.Service
 	Types     *catalog.Types
+
+	Events     *catalog.Events
+	Deliveries *delivery.Service
 }
 
 // API answers the API's requests. It is an http.Handler for everything below /v1/.
@@ -65,6 +69,8 @@ func (a *API) Routes() []Route {
 		a.secretRoutes(),
 		a.typeRoutes(),
 		a.publishRoutes(),
+		a.eventRoutes(),
+		a.deliveryRoutes(),
 	))
 	slices.SortFunc(routes, func(x, y Route) int {
 		return cmp.Or(cmp.Compare(x.Pattern, y.Pattern), cmp.Compare(x.Method, y.Method))

@@ -17,9 +17,11 @@ import (
 
 	"waybill/app/account"
 	"waybill/app/catalog"
+	"waybill/app/delivery"
 	"waybill/app/endpoint"
 	"waybill/app/lane"
 	"waybill/app/outbox"
+	"waybill/app/policy"
 	"waybill/app/seal"
 	"waybill/db/dbtest"
 )
@@ -88,7 +90,9 @@ func newBenchOn(t *testing.T, pool *pgxpool.Pool, now func() time.Time) *bench {
 		Endpoints: &endpoint.Service{
 			DB: pool, Audit: accounts, Ring: ring, Lanes: lanes{pool}, Tests: tests{}, KnowsPreset: knowsPreset, Now: time.Now, Log: log,
 		},
-		Types: &catalog.Types{DB: pool, Accounts: accounts},
+		Types:      &catalog.Types{DB: pool, Accounts: accounts},
+		Events:     &catalog.Events{DB: pool},
+		Deliveries: &delivery.Service{DB: pool, Ring: ring, Policies: policy.Builtin(), Lanes: lanes{pool}, Audit: accounts},
 	})
 	if err := accounts.Bootstrap(t.Context(), seal.Secret(platformKey)); err != nil {
 		t.Fatal(err)

@@ -141,8 +141,9 @@ type stranger struct {
 // path fills the wildcards of a pattern with another tenant's ids; with none, it says so.
 func (s stranger) path(t *testing.T, route Route, uid string) string {
 	t.Helper()
-	parts := strings.Split(route.Pattern, "/")
-	for i, part := range parts {
+	nouns := strings.Split(route.Pattern, "/")
+	parts := slices.Clone(nouns)
+	for i, part := range nouns {
 		if !strings.HasPrefix(part, "{") {
 			continue
 		}
@@ -150,9 +151,9 @@ func (s stranger) path(t *testing.T, route Route, uid string) string {
 			parts[i] = uid
 			continue
 		}
-		id, known := s.ids[parts[i-1]]
+		id, known := s.ids[nouns[i-1]]
 		if !known {
-			t.Fatalf("%s: teach this test what another tenant's %s is", route.Name, parts[i-1])
+			t.Fatalf("%s: teach this test what another tenant's %s is", route.Name, nouns[i-1])
 		}
 		parts[i] = id
 	}

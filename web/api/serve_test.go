@@ -469,7 +469,9 @@ func TestSlowBodies(t *testing.T) {
 			client, remote := net.Pipe()
 			listener.conns <- remote
 			started := time.Now()
+			written := make(chan struct{})
 			go func() {
+				defer close(written)
 				fmt.Fprintf(client, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", c.bytes)
 				for range c.bytes {
 					time.Sleep(time.Second)
@@ -490,6 +492,7 @@ func TestSlowBodies(t *testing.T) {
 				t.Errorf("%s: %d after %v, want %d after %v", name, response.StatusCode, took, c.want, c.took)
 			}
 			client.Close()
+			<-written
 			close(listener.conns)
 			_ = server.Close()
 			synctest.Wait()
