@@ -27,6 +27,7 @@ const (
 	pollBusy   = 5 * time.Millisecond   // while events come in
 	pollAsleep = 250 * time.Millisecond // the fallback for a NOTIFY that was lost
 	busyFor    = 2 * time.Second        // without an event, then publishers must ring
+	awakeEvery = time.Second            // and says so again: another process that gets no events thinks that everybody sleeps
 	// A batch grows while it takes less than batchTarget and shrinks above twice that: a newcomer waits behind one batch at most.
 	batchTarget  = 20 * time.Millisecond
 	batchFirst   = 250
@@ -72,7 +73,7 @@ func (d *Dispatcher) Ring() {
 // Run dispatches until ctx ends. An error of the database is logged and tried again.
 func (d *Dispatcher) Run(ctx context.Context) {
 	lastEvent := d.Now()
-	asleep := false
+	asleep, saidAwake := false, time.Time{}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -86,8 +87,8 @@ func (d *Dispatcher) Run(ctx context.Context) {
 			d.Logger.Error("dispatch failed; it is tried again", "error", err)
 			wait = pollAsleep
 		case moved > 0:
-			if asleep {
-				asleep = false
+			if asleep || now.Sub(saidAwake) > awakeEvery {
+				asleep, saidAwake = false, now
 				d.sayAsleep(ctx, false)
 			}
 			lastEvent = now
@@ -132,7 +133,7 @@ func (d *Dispatcher) step(ctx context.Context) (moved int, mine bool, err error)
 	begun := d.Now()
 	var batch dispatched
 	after, tenants := d.after, 0
-	err = db.Tx(ctx, d.Pool, func(tx pgx.Tx) error {
+	move := func(tx pgx.Tx) error {
 		var ids []string
 		var next string
 		var err error
@@ -146,13 +147,13 @@ func (d *Dispatcher) step(ctx context.Context) (moved int, mine bool, err error)
 			return err
 		}
 		return d.Waker.Wake(ctx, tx, batch.endpoints, batch.tests)
-	})
-	if noPartition(err) {
+	}
+	if err = db.Tx(ctx, d.Pool, move); noPartition(err) {
 		// The maintenance job is late; publishing went on, and so do we.
 		if _, err := d.Pool.Exec(ctx, sqlPartitionsMake, partitionDay); err != nil {
 			return 0, true, fmt.Errorf("make missing partitions: %w", err)
 		}
-		return d.step(ctx)
+		err = db.Tx(ctx, d.Pool, move) // once: with a clock that is days wrong it is missing again
 	}
 	if err != nil || !mine {
 		return 0, mine, err

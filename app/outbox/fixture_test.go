@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -44,12 +45,13 @@ func dispatcher(t testing.TB, pool *pgxpool.Pool, k *tickets) *outbox.Dispatcher
 // drain dispatches until the outbox is empty, and says how many events were moved.
 func drain(t testing.TB, d *outbox.Dispatcher) int {
 	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
 	for total := 0; ; {
 		moved, mine, err := d.Step(t.Context())
-		if err != nil || !mine {
-			t.Fatalf("dispatch: mine %v, error %v", mine, err)
-		}
-		if moved == 0 {
+		switch {
+		case err != nil || time.Now().After(deadline):
+			t.Fatalf("dispatch: %d moved, mine %v, error %v", total, mine, err)
+		case mine && moved == 0:
 			return total
 		}
 		total += moved
@@ -104,3 +106,5 @@ func numbered(format string, n int) []string {
 	}
 	return list
 }
+
+func now() time.Time { return time.Now() }
