@@ -1,23 +1,44 @@
 // data-live="address" follows a stream of server-sent events. "row" carries a table row that replaces the
 // one with its id or goes on top of the data-live-rows body; "changed" means that the page's parts are to be
-// loaded again. The stream ends while the page is hidden or the switch (data-live-switch) is off.
+// loaded again. Rows do not move under a pointer or a focus: new ones wait until both have left. The stream
+// ends while the page is hidden or the switch (data-live-switch) is off.
 import { load } from "./part.js";
 
 let stream, element, pending;
+let waiting = [];
+
+const rows = () => document.querySelector("[data-live-rows]");
+
+function say() {
+  const line = document.querySelector("[data-live-waiting]");
+  if (line) line.textContent = waiting.length ? `${waiting.length} new` : "";
+}
+
+function release() {
+  const body = rows();
+  if (!waiting.length || body?.matches(":hover, :focus-within")) return;
+  body?.prepend(...waiting.reverse());
+  waiting = [];
+  while (body?.rows.length > 100) body.lastElementChild.remove();
+  say();
+}
 
 function row(html) {
-  const body = document.querySelector("[data-live-rows]");
   const holder = document.createElement("template");
   holder.innerHTML = html;
   const fresh = holder.content.querySelector("tr");
-  if (!body || !fresh) return;
-  const old = fresh.id && document.getElementById(fresh.id);
-  const ticked = old?.querySelector("input:checked");
+  if (!rows() || !fresh) return;
   fresh.classList.add("fresh");
-  if (old) old.replaceWith(fresh);
-  else body.prepend(fresh);
-  if (ticked) fresh.querySelector("input").checked = true;
-  while (body.rows.length > 100) body.lastElementChild.remove();
+  const old = fresh.id && document.getElementById(fresh.id);
+  if (old) {
+    if (old.contains(document.activeElement)) return;
+    if (old.querySelector("input:checked")) fresh.querySelector("input")?.click();
+    old.replaceWith(fresh);
+    return;
+  }
+  waiting = [...waiting.filter((other) => other.id !== fresh.id), fresh].slice(-100);
+  release();
+  say();
 }
 
 // A burst of changes is one reload a second.
@@ -35,12 +56,13 @@ function state(word) {
 
 function follow() {
   const next = document.querySelector("[data-live]");
-  const off = document.querySelector("[data-live-switch]")?.checked === false;
-  if (next && next === element && stream && !off && !document.hidden) return;
+  const off = document.querySelector("[data-live-switch]")?.checked === false || document.hidden;
+  if (next && next === element && stream && !off) return;
   stream?.close();
-  stream = element = undefined;
+  if (next !== element) waiting = [];
+  [stream, element] = [];
   state("off");
-  if (!next || off || document.hidden) return;
+  if (!next || off) return;
   element = next;
   stream = new EventSource(next.dataset.live);
   stream.addEventListener("open", () => state("open"));
@@ -49,8 +71,8 @@ function follow() {
   stream.addEventListener("changed", changed);
 }
 
-document.addEventListener("parts", follow);
-document.addEventListener("visibilitychange", follow);
+for (const event of ["pointerover", "focusout"]) document.addEventListener(event, () => setTimeout(release));
+for (const event of ["parts", "visibilitychange"]) document.addEventListener(event, follow);
 document.addEventListener("change", (event) => event.target.matches("[data-live-switch]") && follow());
 addEventListener("pagehide", () => stream?.close());
 follow();

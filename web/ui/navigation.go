@@ -1,6 +1,10 @@
 package ui
 
-import "waybill/web/path"
+import (
+	"slices"
+
+	"waybill/web/path"
+)
 
 type navItem struct {
 	Href, Text, Icon, Key, Badge string
@@ -29,9 +33,11 @@ func mainNavigation(f Frame) []navItem {
 func restNavigation(f Frame) []navItem {
 	items := []navItem{
 		{Href: path.Keys(), Text: "API keys", Icon: "key", Key: "k"},
-		{Href: path.Team(), Text: "Team", Icon: "team", Key: "m"},
 		{Href: path.Activity(), Text: "Activity", Icon: "log", Key: "a"},
 		{Href: path.Settings(), Text: "Settings", Icon: "settings", Key: "s"},
+	}
+	if !f.NoTeam {
+		items = slices.Insert(items, 1, navItem{Href: path.Team(), Text: "Team", Icon: "team", Key: "m"})
 	}
 	if f.Mailbox {
 		items = append(items, navItem{Href: path.Mails(), Text: "Demo mailbox", Icon: "mail"})

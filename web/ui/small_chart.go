@@ -102,3 +102,8 @@ type ShareBar struct {
 	Part, Whole int64
 	Tone        Tone
 }
+
+// path is a line as long as the share, on a scale of 100.
+func (s ShareBar) path() string {
+	return fmt.Sprintf("M0 6H%.4g", float64(s.Part)/float64(s.Whole)*100)
+}

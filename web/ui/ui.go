@@ -51,6 +51,7 @@ type Frame struct {
 	Undelivered int64    // shown as a badge; 0 shows none, negative that it could not be counted
 	Notice      *Banner  // stands above every page: read-only session, suspended tenant
 	Flash       *Flash   // what the last action did
+	NoTeam      bool     // there are no members: everybody comes by links
 	Mailbox     bool     // the demo's mailbox is in the navigation
 }
 

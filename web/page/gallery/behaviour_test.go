@@ -179,6 +179,13 @@ func chooses(t tab) {
 func follows(t tab) {
 	t.open("/deliveries")
 	t.until(`document.querySelector("tbody tr").id === "dlv_new" && document.querySelector(".live").dataset.state === "open"`)
+	// Rows do not move under the focus: the next one waits until it has left.
+	t.do(`document.getElementById("dlv_new").remove(); document.querySelector(".row-link").focus(); document.querySelector("[data-live-switch]").click()`)
+	t.until(`document.querySelector(".live").dataset.state === "off"`)
+	t.do(`document.querySelector("[data-live-switch]").click()`)
+	t.until(`document.querySelector("[data-live-waiting]").textContent === "1 new" && !document.getElementById("dlv_new")`)
+	t.do(`document.activeElement.blur()`)
+	t.until(`document.querySelector("tbody tr").id === "dlv_new" && document.querySelector("[data-live-waiting]").textContent === ""`)
 	t.click("[data-live-switch]")
 	t.until(`document.querySelector(".live").dataset.state === "off"`)
 }
