@@ -337,7 +337,7 @@ func TestAddressesLeadSomewhere(t *testing.T) {
 		path.EndpointSettings(e), path.EndpointSecrets(e), path.EndpointTest(e), path.EndpointTestAnswer(e, d), path.EndpointActivity(e), path.EndpointPause(e), path.EndpointDisable(e),
 		path.EndpointEnable(e), path.EndpointDelete(e), path.EndpointRecover(e), path.SecretReveal(e, "sec_1"), path.SecretEnd(e, "sec_1"), path.Deliveries(f), path.DeliveriesLive(f),
 		path.DeliveriesExport(f), path.Delivery(d), path.DeliveryLive(d), path.DeliveryResend(d), path.Attempt(d, a, "raw"), path.AttemptCurl(d, a), path.AttemptHTTP(d, a),
-		path.AttemptResponse(d, a), path.Undelivered(), path.EventTypes(), path.EventType("a.b"), path.Keys(), path.KeyRevoke("key_1"), path.Activity(), path.Settings(), path.SignIn(),
+		path.AttemptResponse(d, a), path.Events(), path.EventsOf("a.b", "C-1", "c"), path.Event("evt_1"), path.EventBody("evt_1"), path.Undelivered(), path.EventTypes(), path.EventType("a.b"), path.Keys(), path.KeyRevoke("key_1"), path.Activity(), path.Settings(), path.SignIn(),
 		path.SignInLink("wbl_1"),
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)

@@ -27,8 +27,12 @@ func (d *Dashboard) deliveryResendAsk(w http.ResponseWriter, r *http.Request, ca
 	}
 	name := page.EndpointName{ID: one.EndpointID, Name: one.EndpointDescription, Host: one.EndpointHost}
 	sheet := page.ResendDelivered(name, one.ID, one.Type+" of "+one.ResourceID+" to "+titleOf(name))
-	if one.Status != delivery.Delivered {
+	switch one.Status {
+	case delivery.Delivered:
+	case delivery.Pending:
 		sheet.Ask.Effects = []string{"It is sent now, and its schedule goes on if that fails."}
+	default:
+		sheet.Ask.Effects = []string{"It is sent now, once. If that fails, it stays " + string(one.Status) + "."}
 	}
 	return d.show(w, r, v, http.StatusOK, sheet)
 }

@@ -93,6 +93,9 @@ func (d *Dashboard) Routes() []Route {
 
 	show("/undelivered", d.undelivered)
 
+	show("/events", d.events)
+	show("/events/{id}", d.event)
+	show("/events/{id}/body", d.eventBody)
 	show("/event-types", d.eventTypes)
 	show("/event-types/{name}", d.eventType)
 

@@ -32,7 +32,7 @@ func (d *Dashboard) view(r *http.Request, caller account.Caller) (view, error) {
 	v.clock = ui.Clock{Now: d.Now(), Zone: zone(v.tenant.TimeZone)}
 	v.frame = ui.Frame{
 		Tenant: v.tenant.Name, Zone: v.tenant.TimeZone, Theme: theme(r), Role: role(caller), Member: caller.Name,
-		Undelivered: d.parked(r, caller), Notice: standing(v),
+		Undelivered: d.parked(r, caller), Notice: standing(v), NoTeam: true,
 	}
 	return v, nil
 }
