@@ -7,7 +7,7 @@ import (
 	"waybill/app/sender"
 )
 
-// The actions of statement ResultRecord: what an attempt does to its delivery.
+// The actions of statement ResultMove: what an attempt does to its delivery.
 const (
 	actionDone      = "done"      // delivered
 	actionRetry     = "retry"     // goes on by its schedule

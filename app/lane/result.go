@@ -18,7 +18,8 @@ import (
 )
 
 var (
-	sqlRecord     = queries.SQL("ResultRecord")
+	sqlResultMove = queries.SQL("ResultMove")
+	sqlParkedAdd  = queries.SQL("ParkedAdd")
 	sqlDueDone    = queries.SQL("DueDone")
 	sqlDueRetry   = queries.SQL("DueRetry")
 	sqlParkedDrop = queries.SQL("ParkedDrop")
@@ -37,6 +38,7 @@ type result struct {
 	out       sender.Outcome
 	verdict   verdict
 	worker    string
+	to        place // where it stands, once its delivery has moved
 	bodySize  int
 	bare      bool // record it without what the receiver chose: the database has refused that
 }
@@ -49,6 +51,32 @@ const (
 // flush records a batch of results and acts on them, in one transaction, and does not return before that has succeeded or ctx has ended: until
 // then their deliveries stay handed out, and nothing is shown as done.
 func (e *Engine) flush(ctx context.Context, batch []*result) error {
+	for len(batch) > 0 {
+		once, rest := apart(batch)
+		if err := e.flushOnce(ctx, once); err != nil {
+			return err
+		}
+		batch = rest
+	}
+	return nil
+}
+
+// apart splits off the results of deliveries that have an earlier result in the batch: the late one of a lost lane may meet its successor's.
+func apart(batch []*result) (once, rest []*result) {
+	seen := make(map[string]bool, len(batch))
+	once = batch[:0:0]
+	for _, r := range batch {
+		if seen[r.item.DeliveryID] {
+			rest = append(rest, r)
+			continue
+		}
+		seen[r.item.DeliveryID] = true
+		once = append(once, r)
+	}
+	return once, rest
+}
+
+func (e *Engine) flushOnce(ctx context.Context, batch []*result) error {
 	again := false
 	wait := 20 * time.Millisecond
 	for {
@@ -65,7 +93,7 @@ func (e *Engine) flush(ctx context.Context, batch []*result) error {
 		case badData(err) && len(batch) > 1:
 			// One of them holds something the database will not take. Each for itself, so that it alone pays.
 			for _, r := range batch {
-				if err := e.flush(ctx, []*result{r}); err != nil {
+				if err := e.flushOnce(ctx, []*result{r}); err != nil {
 					return err
 				}
 			}
@@ -101,18 +129,58 @@ func badData(err error) bool {
 	return strings.HasPrefix(code, "22") || strings.HasPrefix(code, "23")
 }
 
-// record writes results inside tx. again leaves out attempts that are already there.
+// record writes results inside tx: it moves the deliveries, which numbers the attempts, stores the attempts by COPY, and settles what is due.
+// again leaves out attempts that are already there.
 func (e *Engine) record(ctx context.Context, tx pgx.Tx, batch []*result, again bool) error {
-	byDay := map[time.Time]*columns{}
+	byDay := map[time.Time]*moves{}
+	byID := make(map[string]*result, len(batch))
+	for _, r := range batch {
+		byID[r.item.DeliveryID] = r
+		m := byDay[r.item.Day]
+		if m == nil {
+			m = &moves{}
+			byDay[r.item.Day] = m
+		}
+		m.add(r)
+	}
+	var moved []*result
+	var parked parkings
+	b := &pgx.Batch{}
+	for day, m := range byDay {
+		b.Queue(sqlResultMove, m.args(day, again)...).Query(func(rows pgx.Rows) error {
+			for rows.Next() {
+				var deliveryID, status string
+				var test bool
+				var to place
+				if err := rows.Scan(&deliveryID, &to.tenantID, &to.endpointID, &to.number, &status, &test); err != nil {
+					return err
+				}
+				r := byID[deliveryID]
+				r.to = to
+				moved = append(moved, r)
+				if r.verdict.action == actionExhausted && status == "undelivered" && !test {
+					parked.add(r)
+				}
+			}
+			return rows.Err()
+		})
+	}
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return err
+	}
+	if len(moved) > 0 {
+		if _, err := tx.CopyFrom(ctx, pgx.Identifier{"attempts"}, attemptColumns, pgx.CopyFromSlice(len(moved), func(i int) ([]any, error) { return attemptRow(moved[i]), nil })); err != nil {
+			return err
+		}
+	}
+	return settle(ctx, tx, batch, &parked)
+}
+
+// settle removes from table due what is done and sets the next time of the rest.
+func settle(ctx context.Context, tx pgx.Tx, batch []*result, parked *parkings) error {
 	var done, dropped []string
 	var retry retries
 	for _, r := range batch {
-		c := byDay[r.item.Day]
-		if c == nil {
-			c = &columns{}
-			byDay[r.item.Day] = c
-		}
-		c.add(r)
 		if r.verdict.keepsDue {
 			retry.add(r)
 		} else {
@@ -123,9 +191,6 @@ func (e *Engine) record(ctx context.Context, tx pgx.Tx, batch []*result, again b
 		}
 	}
 	b := &pgx.Batch{}
-	for day, c := range byDay {
-		b.Queue(sqlRecord, c.args(day, again)...)
-	}
 	if len(done) > 0 {
 		slices.Sort(done)
 		b.Queue(sqlDueDone, done)
@@ -133,10 +198,70 @@ func (e *Engine) record(ctx context.Context, tx pgx.Tx, batch []*result, again b
 	if len(retry.ids) > 0 {
 		b.Queue(sqlDueRetry, retry.ids, retry.expected, retry.failures, retry.waits, retry.unknowns, retry.triggers)
 	}
+	if len(parked.ids) > 0 {
+		b.Queue(sqlParkedAdd, parked.ids, parked.days, parked.tenants, parked.endpoints, parked.reasons)
+	}
 	if len(dropped) > 0 {
 		b.Queue(sqlParkedDrop, dropped)
 	}
 	return tx.SendBatch(ctx, b).Close()
+}
+
+// place is what the delivery's row says of an attempt.
+type place struct {
+	tenantID, endpointID string
+	number               int32
+}
+
+// moves are the arrays of statement ResultMove, $2 to $11.
+type moves struct {
+	delivery, attempt []string
+	attemptDay        []time.Time
+	action            []string
+	failures          []int32
+	reason            []*string
+	started           []time.Time
+	class             []string
+	code              []*int32
+	ms                []int32
+}
+
+func (m *moves) add(r *result) {
+	m.delivery, m.attempt, m.attemptDay = append(m.delivery, r.item.DeliveryID), append(m.attempt, r.attemptID), append(m.attemptDay, r.day())
+	m.action, m.failures, m.reason = append(m.action, r.verdict.action), append(m.failures, int32(r.verdict.failures)), append(m.reason, text(r.verdict.reason))
+	m.started, m.class, m.code = append(m.started, r.started), append(m.class, r.class()), append(m.code, number(r.out.Status))
+	m.ms = append(m.ms, int32(min(r.out.Total.Milliseconds(), 1<<31-1)))
+}
+
+func (m *moves) args(day time.Time, again bool) []any {
+	return []any{day, m.delivery, m.attempt, m.attemptDay, m.action, m.failures, m.reason, m.started, m.class, m.code, m.ms, again}
+}
+
+// day is the partition of the attempt: the day of its id.
+func (r *result) day() time.Time {
+	if day, err := id.Day(r.attemptID); err == nil {
+		return day
+	}
+	return r.started.UTC().Truncate(24 * time.Hour)
+}
+
+// class is the word that is stored: a call that we cut off ourselves has an outcome that nobody knows.
+func (r *result) class() string {
+	if r.out.Class == sender.Canceled {
+		return classUnknown
+	}
+	return string(r.out.Class)
+}
+
+// parkings are the arrays of statement ParkedAdd.
+type parkings struct {
+	ids, tenants, endpoints, reasons []string
+	days                             []time.Time
+}
+
+func (p *parkings) add(r *result) {
+	p.ids, p.days = append(p.ids, r.item.DeliveryID), append(p.days, r.item.Day)
+	p.tenants, p.endpoints, p.reasons = append(p.tenants, r.to.tenantID), append(p.endpoints, r.to.endpointID), append(p.reasons, r.verdict.reason)
 }
 
 type retries struct {
@@ -152,84 +277,39 @@ func (t *retries) add(r *result) {
 	t.unknowns, t.waits = append(t.unknowns, int16(r.verdict.unknowns)), append(t.waits, r.verdict.wait)
 }
 
-// columns are the arrays of statement ResultRecord, $3 to $32.
-type columns struct {
-	delivery, attempt        []string
-	attemptDay               []time.Time
-	action, trigger          []string
-	failures                 []int32
-	started                  []time.Time
-	class                    []string
-	detail                   []*string
-	code                     []*int32
-	url, headers             []string
-	headerSet                []*string
-	bodySize                 []int32
-	responseHeaders          []*string
-	responseBody             [][]byte
-	responseSize             []*int64
-	note, proto, remote, tls []*string
-	connect, tlsTime, wait   []*int32
-	read, total              []*int32
-	requestedBy              []*string
-	worker                   []string
-	reason, cause            []*string
-}
+// attemptColumns are the columns of attempts in the order of attemptRow.
+var attemptColumns = []string{"id", "day", "tenant_id", "endpoint_id", "delivery_id", "number", "trigger", "requested_by", "started_at", "class",
+	"cause", "detail", "code", "url", "request_headers", "header_set_id", "body_size", "response_headers", "response_body", "response_size",
+	"response_note", "proto", "remote", "tls", "connect_us", "tls_us", "wait_us", "read_us", "total_us", "worker_id"}
 
-func (c *columns) add(r *result) {
-	day, err := id.Day(r.attemptID)
-	if err != nil {
-		day = r.started.UTC().Truncate(24 * time.Hour)
-	}
+func attemptRow(r *result) []any {
 	out := &r.out
-	c.delivery, c.attempt, c.attemptDay = append(c.delivery, r.item.DeliveryID), append(c.attempt, r.attemptID), append(c.attemptDay, day)
-	c.action, c.trigger, c.failures = append(c.action, r.verdict.action), append(c.trigger, r.item.Trigger), append(c.failures, int32(r.verdict.failures))
-	class := string(out.Class)
-	if out.Class == sender.Canceled {
-		class = classUnknown
-	}
-	c.started, c.class, c.detail = append(c.started, r.started), append(c.class, class), append(c.detail, text(out.Err))
-	c.code = append(c.code, number(out.Status))
 	url, headerSet := "", (*string)(nil)
 	if r.target != nil {
 		url, headerSet = r.target.url, r.target.headerSetID
 	}
-	c.url, c.headerSet = append(c.url, clean(url)), append(c.headerSet, headerSet)
-	c.headers = append(c.headers, clean(pairs(r.headers[:r.own])))
 	size := len(r.item.Body)
 	if r.bodySize > 0 {
 		size = r.bodySize
 	}
-	c.bodySize = append(c.bodySize, int32(size))
-	answered := out.Status != 0 && !r.bare
-	var heads *string
+	var heads, session *string
 	var body []byte
 	var seen *int64
-	if answered {
+	if out.Status != 0 && !r.bare {
 		heads, body, seen = text(pairs(out.Header)), out.Body, &out.BodySize
 		if body == nil {
 			body = []byte{}
 		}
 	}
-	c.responseHeaders, c.responseBody, c.responseSize = append(c.responseHeaders, heads), append(c.responseBody, body), append(c.responseSize, seen)
-	c.note, c.proto, c.remote = append(c.note, text(out.BodyNote)), append(c.proto, text(out.Proto)), append(c.remote, text(out.RemoteAddr))
-	var session *string
 	if out.TLS != nil && !r.bare {
 		if j, err := json.Marshal(out.TLS); err == nil {
 			session = text(string(j))
 		}
 	}
-	c.tls = append(c.tls, session)
-	c.connect, c.tlsTime, c.wait = append(c.connect, micros(out.Connect)), append(c.tlsTime, micros(out.TLSTime)), append(c.wait, micros(out.Wait))
-	c.read, c.total = append(c.read, micros(out.Read)), append(c.total, micros(out.Total))
-	c.requestedBy, c.worker, c.reason = append(c.requestedBy, r.item.RequestedBy), append(c.worker, r.worker), append(c.reason, text(r.verdict.reason))
-	c.cause = append(c.cause, text(out.Cause()))
-}
-
-func (c *columns) args(day time.Time, again bool) []any {
-	return []any{day, again, c.delivery, c.attempt, c.attemptDay, c.action, c.trigger, c.failures, c.started, c.class, c.detail,
-		c.code, c.url, c.headers, c.headerSet, c.bodySize, c.responseHeaders, c.responseBody, c.responseSize, c.note,
-		c.proto, c.remote, c.tls, c.connect, c.tlsTime, c.wait, c.read, c.total, c.requestedBy, c.worker, c.reason, c.cause}
+	return []any{r.attemptID, r.day(), r.to.tenantID, r.to.endpointID, r.item.DeliveryID, r.to.number, r.item.Trigger, r.item.RequestedBy, r.started,
+		r.class(), text(out.Cause()), text(out.Err), number(out.Status), clean(url), clean(pairs(r.headers[:r.own])), headerSet, int32(size),
+		heads, body, seen, text(out.BodyNote), text(out.Proto), text(out.RemoteAddr), session,
+		micros(out.Connect), micros(out.TLSTime), micros(out.Wait), micros(out.Read), micros(out.Total), r.worker}
 }
 
 // pairs is headers as JSON [[name, value], …], in the order of the wire.

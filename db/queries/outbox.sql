@@ -102,21 +102,6 @@ on conflict (tenant_id, type, id) do update
     set sequence = excluded.sequence, position = excluded.position, day = excluded.day
     where excluded.sequence >= r.sequence;
 
--- name: DeliveryInsert
-insert into deliveries (id, day, tenant_id, endpoint_id, position, event_id, type, resource_type, resource_id, form, test, created_at)
-select u.id, $1::date, u.tenant_id, u.endpoint_id, u.position, u.event_id, u.type, u.resource_type, u.resource_id, u.form, u.test,
-       statement_timestamp()
-from unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::boolean[])
-         as u(id, tenant_id, endpoint_id, position, event_id, type, resource_type, resource_id, form, test);
-
--- name: DueInsert
--- What a dispatch makes due, at once: tests before everything else.
-insert into due (delivery_id, day, tenant_id, endpoint_id, position, event_id, form, priority, next_at, trigger, requested_by)
-select u.id, $1::date, u.tenant_id, u.endpoint_id, u.position, u.event_id, u.form, case when u.test then 0 else 1 end, statement_timestamp(),
-       case when u.test then 'test' else 'first' end, u.requested_by
-from unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[], $8::boolean[], $9::text[])
-         as u(id, tenant_id, endpoint_id, position, event_id, form, test, requested_by);
-
 -- name: OutboxDelete
 -- all tenants: what has been dispatched.
 delete from outbox where seq = any($1);
