@@ -12,8 +12,16 @@ import (
 // end, in the book, before their answers go out.
 const graceOfLeaving = 500 * time.Millisecond
 
-// peak is the most requests that were on the wire at once, and the one with whose arrival that was so.
-func peak(requests []Request) (most int, at Request) {
+// over is when a request no longer counts as on the wire; zero: it still does.
+func (r Request) over() time.Time {
+	if r.Left {
+		return r.Ended.Add(-graceOfLeaving)
+	}
+	return r.Ended
+}
+
+// peak is the most requests that were on the wire at once, and which these were.
+func peak(requests []Request) (most int, which []Request) {
 	type change struct {
 		when time.Time
 		by   int
@@ -21,27 +29,27 @@ func peak(requests []Request) (most int, at Request) {
 	}
 	changes := make([]change, 0, 2*len(requests))
 	for i, r := range requests {
+		over := r.over()
 		if r.Ended.IsZero() {
 			changes = append(changes, change{r.Arrived, 1, i})
-			continue
-		}
-		ended := r.Ended
-		if r.Left {
-			ended = ended.Add(-graceOfLeaving)
-		}
-		if ended.After(r.Arrived) {
-			changes = append(changes, change{r.Arrived, 1, i}, change{ended, -1, i})
+		} else if over.After(r.Arrived) {
+			changes = append(changes, change{r.Arrived, 1, i}, change{over, -1, i})
 		}
 	}
 	// An end comes before an arrival of the same moment.
 	slices.SortFunc(changes, func(a, b change) int { return cmp.Or(a.when.Compare(b.when), a.by-b.by) })
-	now := 0
+	now, then := 0, time.Time{}
 	for _, c := range changes {
 		if now += c.by; now > most {
-			most, at = now, requests[c.it]
+			most, then = now, c.when
 		}
 	}
-	return most, at
+	for _, r := range requests {
+		if !r.Arrived.After(then) && (r.Ended.IsZero() || r.over().After(then)) {
+			which = append(which, r)
+		}
+	}
+	return most, which
 }
 
 // checkLimits looks whether any place or tenant ever had more requests on the wire than it may, and notes how near they came.
@@ -49,20 +57,28 @@ func (v *Verdict) checkLimits(places map[*Place][]Request, caps map[string]int) 
 	tenants := map[string][]Request{}
 	for p, requests := range places {
 		tenants[p.Tenant] = append(tenants[p.Tenant], requests...)
-		most, at := peak(requests)
+		most, which := peak(requests)
 		v.PeakPlace = max(v.PeakPlace, most)
 		if p.Limit > 0 && most > p.Limit {
-			v.wrong("%s has a limit of %d and had %d requests at once, with %s at %s", p.Key, p.Limit, most, at.ID, stamp(at.Arrived))
+			v.wrong("%s has a limit of %d and had %d requests at once:%s", p.Key, p.Limit, most, lines(which))
 		}
 	}
 	for uid, requests := range tenants {
 		slices.SortFunc(requests, func(a, b Request) int { return a.Arrived.Compare(b.Arrived) })
-		most, at := peak(requests)
+		most, which := peak(requests)
 		v.PeakTenant = max(v.PeakTenant, most)
 		if caps[uid] > 0 && most > caps[uid] {
-			v.wrong("tenant %s has a cap of %d and had %d requests at once, with %s at %s, %s", uid, caps[uid], most, at.ID, at.Place.Key, stamp(at.Arrived))
+			v.wrong("tenant %s has a cap of %d and had %d requests at once:%s", uid, caps[uid], most, lines(which))
 		}
 	}
+}
+
+func lines(requests []Request) string {
+	text := ""
+	for _, r := range requests {
+		text += "\n\t" + r.String()
+	}
+	return text
 }
 
 func stamp(t time.Time) string { return t.UTC().Format("15:04:05.000") }

@@ -21,6 +21,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 )
 
@@ -55,7 +56,7 @@ func main() {
 	flag.BoolVar(&o.keep, "keep", false, "leave the data folder behind")
 	flag.BoolVar(&o.verbose, "v", false, "show the program's log")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, o); err != nil {
 		log.Fatal("bench: ", err)

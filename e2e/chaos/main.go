@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"syscall"
 	"time"
 
 	"waybill/e2e"
@@ -21,13 +22,14 @@ import (
 
 // options are the flags.
 type options struct {
-	seed    uint64
-	length  time.Duration
-	drain   time.Duration
-	workers int
-	keep    bool
-	verbose bool
-	offline bool // fetch no Postgres when the machine has none
+	seed     uint64
+	length   time.Duration
+	drain    time.Duration
+	workers  int
+	keep     bool
+	verbose  bool
+	evidence string
+	offline  bool // fetch no Postgres when the machine has none
 }
 
 func main() {
@@ -36,10 +38,11 @@ func main() {
 	flag.DurationVar(&o.length, "for", time.Minute, "how long trouble is made")
 	flag.DurationVar(&o.drain, "drain", 3*time.Minute, "how long everything may take to be delivered afterwards")
 	flag.IntVar(&o.workers, "workers", 2, "worker processes")
+	flag.StringVar(&o.evidence, "evidence", "", "when the ledger does not balance, write the programs' logs and all requests into this folder")
 	flag.BoolVar(&o.keep, "keep", false, "leave the data folder behind")
 	flag.BoolVar(&o.verbose, "v", false, "show the programs' warnings and errors")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "waybill-chaos-")

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -143,6 +145,7 @@ func (c *chaos) launch(role string, n int) e2e.Launch {
 // live makes trouble for as long as it was asked to, lets everything come to rest, and checks.
 func (c *chaos) live(ctx context.Context) (*e2e.Verdict, error) {
 	c.begun = time.Now()
+	c.tell("it is %s; trouble begins", c.begun.UTC().Format("15:04:05.000"))
 	trouble, calm := context.WithTimeout(ctx, c.o.length)
 	defer calm()
 	var wg sync.WaitGroup
@@ -211,6 +214,28 @@ func (c *chaos) report(v *e2e.Verdict) {
 	fmt.Fprintln(c.out)
 	v.Print(c.out)
 	if !v.Balanced() {
+		c.evidence()
 		fmt.Fprintf(c.out, "again: go run ./e2e/chaos -seed %d -for %s\n", c.o.seed, c.o.length)
 	}
+}
+
+// evidence keeps the programs' logs and every request, if a folder was named for them.
+func (c *chaos) evidence() {
+	if c.o.evidence == "" {
+		return
+	}
+	err := os.MkdirAll(c.o.evidence, 0o755)
+	for n, p := range c.system.Ever() {
+		if err == nil {
+			err = os.WriteFile(filepath.Join(c.o.evidence, fmt.Sprintf("%02d-%s.log", n, strings.ReplaceAll(p.Name, " ", "-"))), []byte(strings.Join(p.Log(), "\n")), 0o644)
+		}
+	}
+	var text strings.Builder
+	for _, r := range c.ledger.Requests() {
+		fmt.Fprintln(&text, r)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(c.o.evidence, "requests.txt"), []byte(text.String()), 0o644)
+	}
+	fmt.Fprintln(c.out, "evidence in", c.o.evidence, errors.Join(err))
 }
