@@ -46,6 +46,7 @@ type control struct {
 	// The answer.
 	mine       bool // claim: taken; adjust, finish: the lane is still held
 	slots      int
+	warm       bool // claim: an attempt has succeeded in the last minute
 	waiters    bool // others of the tenant are blocked
 	housekeep  bool // there are rows to hold or cancel
 	newTickets []Ticket
@@ -143,7 +144,7 @@ func (e *Engine) decide(c *control, l *look, t *tenant, worker string) (move, bo
 		if slots == 0 {
 			return move{State: stateBlocked, Gen: l.Gen, Suspect: l.Suspect}, true
 		}
-		c.mine, c.slots, c.waiters = true, slots, t.Blocked > 0
+		c.mine, c.slots, c.warm, c.waiters = true, slots, l.Warm, t.Blocked > 0
 		return move{State: stateRunning, Gen: l.Gen, Owner: worker, Slots: slots, Suspect: l.Suspect}, true
 	}
 

@@ -50,6 +50,9 @@ func (l *look) ceiling() int {
 	return max(1, min(l.Limit, l.Concurrency))
 }
 
+// startSlots are asked for even when less is due: the next events often follow at once, and asking again costs a transaction.
+const startSlots = 4
+
 // coldSlots is what an endpoint starts with when no attempt has succeeded in the last minute.
 const coldSlots = 2
 
@@ -62,7 +65,11 @@ func claimSlots(l *look, t *tenant) int {
 	if left < 1 || (l.Suspect && t.Suspects >= max(1, t.Cap/2)) {
 		return 0
 	}
-	want := min(l.ceiling(), max(1, l.sendable()), max(1, left/4))
+	due := l.sendable()
+	if due > l.Tests {
+		due = max(due, startSlots)
+	}
+	want := min(l.ceiling(), max(1, due), max(1, left/4))
 	if !l.Warm {
 		want = min(want, coldSlots)
 	}

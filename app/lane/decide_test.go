@@ -16,7 +16,7 @@ func TestClaimSlots(t *testing.T) {
 		t    tenant
 		want int
 	}{
-		"warm: what is due":                {look{Warm: true, Sends: true, Alive: true, Limit: 100, Concurrency: 10, Ready: 3}, tenant{Cap: 50}, 3},
+		"warm: a few more than are due":    {look{Warm: true, Sends: true, Alive: true, Limit: 100, Concurrency: 10, Ready: 3}, tenant{Cap: 50}, 4},
 		"warm: the endpoint's limit":       {look{Warm: true, Sends: true, Alive: true, Limit: 100, Concurrency: 10, Ready: 200}, tenant{Cap: 50}, 10},
 		"warm: a throttled endpoint":       {look{Warm: true, Sends: true, Alive: true, Limit: 4, Concurrency: 10, Ready: 200}, tenant{Cap: 50}, 4},
 		"a quarter of what is left":        {look{Warm: true, Sends: true, Alive: true, Limit: 100, Concurrency: 100, Ready: 200}, tenant{Cap: 50, Slots: 10}, 10},

@@ -162,7 +162,7 @@ func (e *Engine) Work(ctx context.Context, t Ticket) error {
 	if !c.mine {
 		return nil
 	}
-	l := &lane{e: e, endpointID: t.EndpointID, tenantID: t.TenantID, gen: t.Gen, slots: c.slots, waiters: c.waiters, suspect: t.Suspect,
+	l := &lane{e: e, endpointID: t.EndpointID, tenantID: t.TenantID, gen: t.Gen, slots: c.slots, proven: c.warm, waiters: c.waiters, suspect: t.Suspect,
 		kicked: make(chan struct{}, 1), hung: make(chan struct{}), done: make(chan struct{}),
 		onWire: map[string]time.Time{}, answered: map[string]struct{}{}}
 	e.mu.Lock()

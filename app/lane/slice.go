@@ -39,7 +39,7 @@ type lane struct {
 	suspect    bool
 	ok         bool // a success not yet written to the row
 	verified   bool // the first success of an unverified endpoint, not yet written
-	proven     bool // a success since the claim: may grow
+	proven     bool // a success since the claim, or in the minute before it: may grow
 	lastAnswer time.Time
 	fetching   bool
 	largest    int // bytes of the largest body fetched
@@ -52,7 +52,7 @@ const (
 	sliceLength  = time.Second      // after it a lane makes room for those who wait
 	laneLifetime = 60 * time.Second // after it a lane is handed back whatever happens
 	hungAfter    = time.Second
-	linger       = 30 * time.Millisecond // an empty lane waits for the next event before it is given back: a claim costs more
+	linger       = 100 * time.Millisecond // an empty lane waits for the next event before it is given back: a claim costs more
 	fetchMost    = 200
 	fetchBytes   = 4 << 20 // bodies that a lane asks for at once, by the largest it has seen
 	pollFirst    = 25 * time.Millisecond
@@ -135,7 +135,7 @@ func (l *lane) run(ctx context.Context) {
 			(l.poked || l.target == nil || !now.Before(nextFetch) || (more && len(l.buffer) < max(2*l.slots, ask/2)))
 		endOfSlice := now.Sub(sliceStart) > sliceLength && !l.closed
 		waiters := l.waiters
-		grow := l.proven && !l.closed && !l.suspect && len(l.buffer) > 0 && len(l.onWire) >= l.slots &&
+		grow := l.proven && !l.closed && !l.suspect && len(l.buffer) > 0 && (len(l.buffer) >= l.slots || stuck) && len(l.onWire) >= l.slots &&
 			l.target != nil && l.slots < l.target.concurrency && now.Sub(lastGrow) > growEvery
 		shrink := l.suspect && l.slots > max(1, len(l.onWire))
 		if !idle {
