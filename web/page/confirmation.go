@@ -1,6 +1,8 @@
 package page
 
 import (
+	"slices"
+
 	"waybill/web/path"
 	"waybill/web/ui"
 )
@@ -9,20 +11,26 @@ import (
 // button repeats the verb. Counts are what the operation would touch now; a negative count is one that could
 // not be made, and is said so.
 
-// counted is "12 pending deliveries", or words for a number that is not known.
+// counted is "12 pending deliveries", or words for a number that is not known. Of nothing there is nothing to
+// say.
 func counted(n int64, one, many string) string {
-	if n < 0 {
+	switch {
+	case n < 0:
 		return "All " + many
+	case n == 0:
+		return ""
 	}
 	return ui.Count(n, one, many)
 }
 
+// confirm is a confirmation about an endpoint; effects that say nothing are left out.
 func (e EndpointName) confirm(title, verb, action string, effects ...string) Confirmation {
+	effects = slices.DeleteFunc(effects, func(effect string) bool { return effect == "" })
 	return Confirmation{
 		Nav:    path.Endpoints(),
 		Crumbs: []ui.Link{{Text: "Endpoints", Href: path.Endpoints()}, {Text: e.title(), Href: path.Endpoint(e.ID)}},
 		Ask: ui.Confirm{
-			Title: title, Object: "https://" + e.Host + e.Path, Effects: effects, Action: action, Verb: verb,
+			Title: title, Object: e.Host + e.Path, Effects: effects, Action: action, Verb: verb,
 			Back: path.Endpoint(e.ID),
 		},
 	}

@@ -15,6 +15,28 @@ var (
 	}
 )
 
+// typesHint says what is to be chosen, and what the numbers are where there are some.
+func (p EndpointForm) typesHint() string {
+	hint := "Choose single types, all of a resource, or everything."
+	for _, group := range p.Groups {
+		for _, choice := range group.Types {
+			if choice.Recent != "" {
+				return hint + " Numbers are your own events of the last 7 days."
+			}
+		}
+	}
+	return hint
+}
+
+// manyTypes says that there are more than one sees at a glance.
+func (p EndpointForm) manyTypes() bool {
+	count := 0
+	for _, group := range p.Groups {
+		count += len(group.Types)
+	}
+	return count > 5
+}
+
 func (p EndpointForm) payload() string {
 	if p.Thin {
 		return "thin"

@@ -145,7 +145,7 @@ func TestHealthStripShowsTheLastFifty(t *testing.T) {
 func TestPhasesFillTheirTotal(t *testing.T) {
 	t.Parallel()
 	html := render(t, ui.PhaseBar(ui.Phases{Total: 400 * time.Millisecond, Parts: []ui.Phase{{"Connect", 100 * time.Millisecond}, {"Waiting", 200 * time.Millisecond}}}))
-	for _, want := range []string{`class="phase-1" x="0.00%" y="0" width="25.00%"`, `class="phase-2" x="25.00%" y="0" width="50.00%"`, "<dd>400 ms</dd>"} {
+	for _, want := range []string{`class="phase-1" x="0.00%" y="0" width="25.00%"`, `class="phase-3" x="25.00%" y="0" width="50.00%"`, "<dd>400 ms</dd>"} {
 		if !strings.Contains(html, want) {
 			t.Errorf("no %s in\n%s", want, html)
 		}

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -89,12 +90,20 @@ func (p Phases) bars() []phaseBar {
 	for i, part := range p.Parts {
 		took := float64(max(part.Took, 0))
 		bars[i] = phaseBar{
-			Class: fmt.Sprintf("phase-%d", i+1), X: percent(at, whole), Width: percent(took, whole),
+			Class: part.class(i), X: percent(at, whole), Width: percent(took, whole),
 			Name: part.Name, Took: Span(part.Took),
 		}
 		at += took
 	}
 	return bars
+}
+
+// class is the phase's colour: the same for the same name, also when the phases before it are missing.
+func (p Phase) class(i int) string {
+	if known := slices.Index([]string{"Connect", "TLS", "Waiting", "Reading"}, p.Name); known >= 0 {
+		i = known
+	}
+	return fmt.Sprintf("phase-%d", i%4+1)
 }
 
 // ShareBar is a part of a whole as a bar with its percentage in words.
