@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"waybill/app/account"
+	"waybill/app/endpoint"
 	"waybill/app/id"
 	"waybill/web/page"
 	"waybill/web/path"
@@ -43,7 +44,11 @@ func (d *Dashboard) activity(w http.ResponseWriter, r *http.Request, caller acco
 	if err != nil {
 		return err
 	}
-	sheet.Rows = activityRows(v, entries)
+	endpoints, err := d.endpointsByID(r.Context(), caller)
+	if err != nil {
+		return err
+	}
+	sheet.Rows = activityRows(v, entries, endpoints)
 	sheet.Members = actors(entries, sheet.Member)
 	sheet.Shown = shown(len(entries), after == "" && next == "", "entry", "entries")
 	if after != "" {
@@ -66,7 +71,7 @@ func (d *Dashboard) endpointActivity(w http.ResponseWriter, r *http.Request, cal
 	if err != nil {
 		return err
 	}
-	sheet := page.EndpointActivity{Head: head, Rows: activityRows(v, entries), Shown: shown(len(entries), after == "" && next == "", "entry", "entries")}
+	sheet := page.EndpointActivity{Head: head, Rows: activityRows(v, entries, map[string]endpoint.Endpoint{e.ID: e}), Shown: shown(len(entries), after == "" && next == "", "entry", "entries")}
 	if after != "" {
 		sheet.First = path.EndpointActivity(e.ID)
 	}
@@ -101,14 +106,14 @@ func actors(entries []account.Entry, chosen string) []ui.Option {
 	return options
 }
 
-func activityRows(v view, entries []account.Entry) []page.ActivityRow {
+func activityRows(v view, entries []account.Entry, endpoints map[string]endpoint.Endpoint) []page.ActivityRow {
 	var rows []page.ActivityRow
 	for _, entry := range entries {
 		detail := map[string]any{}
 		_ = json.Unmarshal(entry.Detail, &detail) // ours, an object; what is not is not shown
 		row := page.ActivityRow{
 			ID: entry.ID, At: v.clock.Moment(entry.At), Who: entry.Actor, What: activityWords[entry.Action],
-			Object: objectLink(entry, detail), Detail: detailWords(entry.Action, detail), From: text(detail["address"]),
+			Object: objectLink(entry, detail, endpoints), Detail: detailWords(entry.Action, detail), From: text(detail["address"]),
 		}
 		if row.What == "" {
 			row.What = strings.ReplaceAll(strings.ReplaceAll(entry.Action, "_", " "), ".", ": ")
@@ -119,11 +124,14 @@ func activityRows(v view, entries []account.Entry) []page.ActivityRow {
 }
 
 // objectLink is what an entry is about, with the way there.
-func objectLink(entry account.Entry, detail map[string]any) ui.Link {
+func objectLink(entry account.Entry, detail map[string]any, endpoints map[string]endpoint.Endpoint) ui.Link {
 	noun, _, _ := strings.Cut(entry.Action, ".")
 	switch {
 	case id.Valid(id.Endpoint, entry.Object):
-		return ui.Link{Text: ui.Tail(entry.Object), Href: path.Endpoint(entry.Object)}
+		if e, known := endpoints[entry.Object]; known {
+			return ui.Link{Text: titleOf(nameOf(e)), Href: path.Endpoint(e.ID)}
+		}
+		return ui.Link{Text: ui.Tail(entry.Object)} // deleted, most likely: its page is gone
 	case id.Valid(id.Delivery, entry.Object):
 		return ui.Link{Text: ui.Tail(entry.Object), Href: path.Delivery(entry.Object)}
 	case noun == "key":
@@ -136,7 +144,7 @@ func objectLink(entry account.Entry, detail map[string]any) ui.Link {
 func detailWords(action string, detail map[string]any) string {
 	switch action {
 	case "endpoint.created", "endpoint.deleted":
-		return text(detail["url"])
+		return text(withoutQuery(detail["url"]))
 	case "endpoint.tested":
 		return text(detail["type"])
 	case "secret.rotated":
@@ -163,12 +171,24 @@ func changes(detail map[string]any) string {
 	var parts []string
 	for _, name := range sorted(detail) {
 		if pair, ok := detail[name].([]any); ok && len(pair) == 2 && !strings.HasPrefix(name, "types_") {
+			if name == "url" {
+				pair = []any{withoutQuery(pair[0]), withoutQuery(pair[1])}
+			}
 			parts = append(parts, fmt.Sprintf("%s: %s → %s", strings.ReplaceAll(name, "_", " "), text(pair[0]), text(pair[1])))
 		} else if ok && len(pair) > 0 {
 			parts = append(parts, strings.ReplaceAll(name, "_", " ")+": "+text(pair))
 		}
 	}
 	return strings.Join(parts, "; ")
+}
+
+// withoutQuery is an address as the log has it, without what may be a secret in its query (CASES B39).
+func withoutQuery(value any) any {
+	address, _ := value.(string)
+	if before, _, found := strings.Cut(address, "?"); found {
+		return before + "?…"
+	}
+	return address
 }
 
 // text is a value of an entry's detail in words, cut short.

@@ -33,7 +33,7 @@ func (d *Dashboard) deliveries(w http.ResponseWriter, r *http.Request, caller ac
 	if err != nil {
 		return err
 	}
-	status, err := d.fill(r.Context(), &v, &sheet)
+	status, err := d.fill(r.Context(), &v, &sheet, byID(endpoints))
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (d *Dashboard) deliveries(w http.ResponseWriter, r *http.Request, caller ac
 }
 
 // fill finds the rows of a history. A filter that is not valid matches nothing and says why; a database that cannot answer is told as that.
-func (d *Dashboard) fill(ctx context.Context, v *view, sheet *page.Deliveries) (status int, err error) {
+func (d *Dashboard) fill(ctx context.Context, v *view, sheet *page.Deliveries, endpoints map[string]endpoint.Endpoint) (status int, err error) {
 	filter, err := filterOf(*v, sheet.Filter)
 	var found delivery.Page
 	var count delivery.Count
@@ -66,7 +66,7 @@ func (d *Dashboard) fill(ctx context.Context, v *view, sheet *page.Deliveries) (
 		return 0, err
 	}
 	for _, one := range found.Deliveries {
-		sheet.Rows = append(sheet.Rows, deliveryRow(*v, one))
+		sheet.Rows = append(sheet.Rows, deliveryRow(*v, one, endpoints))
 	}
 	sheet.Shown = counted(len(found.Deliveries), count, sheet.Filter.Cursor == "")
 	if found.SearchedTo != nil {
@@ -164,20 +164,28 @@ func titleOf(name page.EndpointName) string {
 }
 
 // deliveryRow is a delivery in a list.
-func deliveryRow(v view, one delivery.Delivery) page.DeliveryRow {
+func deliveryRow(v view, one delivery.Delivery, endpoints map[string]endpoint.Endpoint) page.DeliveryRow {
 	row := page.DeliveryRow{
 		ID: one.ID, Type: one.Type, Resource: one.ResourceID, Event: one.EventID,
-		Endpoint: page.EndpointName{ID: one.EndpointID, Name: one.EndpointDescription, Host: one.EndpointHost},
+		Endpoint: nameAmong(endpoints, one),
 		Stamp:    deliveryStamp(one), At: v.clock.Moment(one.CreatedAt), Attempts: attemptsText(one),
 		Choosable: resendable(one),
 	}
 	if one.LastAt != nil {
-		row.Code, row.Took = answerText(one), ui.Span(one.Last)
+		row.Code, row.Took = answerText(one), ui.Span(max(one.Last, time.Microsecond))
 	}
 	if one.NextAt != nil && one.NextAt.After(v.clock.Now) {
 		row.Next = v.clock.Moment(*one.NextAt)
 	}
 	return row
+}
+
+// nameAmong is the name of a delivery's endpoint, with its path where the endpoint is one of those.
+func nameAmong(endpoints map[string]endpoint.Endpoint, one delivery.Delivery) page.EndpointName {
+	if e, known := endpoints[one.EndpointID]; known {
+		return nameOf(e)
+	}
+	return page.EndpointName{ID: one.EndpointID, Name: one.EndpointDescription, Host: one.EndpointHost}
 }
 
 // resendable says whether a delivery may be chosen for a resend: not while it is about to be sent anyway.
@@ -236,6 +244,10 @@ func (d *Dashboard) deliveriesLive(w http.ResponseWriter, r *http.Request, calle
 	if _, err := filterOf(v, f); err != nil {
 		return err
 	}
+	endpoints, err := d.endpointsByID(r.Context(), caller)
+	if err != nil {
+		return err
+	}
 	choosable := may(caller, account.DeliveriesResend)
 	key := fmt.Sprintf("deliveries %t %s", choosable, path.Deliveries(f))
 	return d.stream(w, r, caller, key, func(ctx context.Context) ([]item, error) {
@@ -251,7 +263,7 @@ func (d *Dashboard) deliveriesLive(w http.ResponseWriter, r *http.Request, calle
 		}
 		items := make([]item, len(found.Deliveries))
 		for i, one := range found.Deliveries {
-			if items[i], err = rowItem(ctx, now, one, choosable); err != nil {
+			if items[i], err = rowItem(ctx, now, one, endpoints, choosable); err != nil {
 				return nil, err
 			}
 		}
@@ -260,9 +272,9 @@ func (d *Dashboard) deliveriesLive(w http.ResponseWriter, r *http.Request, calle
 }
 
 // rowItem is a delivery as a stream tells of it. Its version leaves out what changes with the clock.
-func rowItem(ctx context.Context, v view, one delivery.Delivery, choosable bool) (item, error) {
+func rowItem(ctx context.Context, v view, one delivery.Delivery, endpoints map[string]endpoint.Endpoint, choosable bool) (item, error) {
 	var html bytes.Buffer
-	if err := page.DeliveryTableRow(deliveryRow(v, one), choosable).Render(ctx, &html); err != nil {
+	if err := page.DeliveryTableRow(deliveryRow(v, one, endpoints), choosable).Render(ctx, &html); err != nil {
 		return item{}, fmt.Errorf("render a row: %w", err)
 	}
 	return item{ID: one.ID, Version: deliveryVersion(one), At: changedAt(one), HTML: html.String()}, nil

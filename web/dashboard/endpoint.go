@@ -34,7 +34,7 @@ func (d *Dashboard) endpoint(w http.ResponseWriter, r *http.Request, caller acco
 		return err
 	}
 	for _, one := range recent.Deliveries {
-		sheet.Recent = append(sheet.Recent, deliveryRow(v, one))
+		sheet.Recent = append(sheet.Recent, deliveryRow(v, one, nil))
 	}
 	health, err := d.health(r.Context(), caller, []string{e.ID})
 	if err != nil {
@@ -100,7 +100,7 @@ func failing(v view, e endpoint.Endpoint, h delivery.Health) (ui.Stamp, string, 
 		words = "answers " + words
 	}
 	if failures == len(h.Last) && failures == delivery.HealthAttempts {
-		return ui.Stamp{Tone: ui.Bad, Word: "Failing"}, words + ", before " + v.clock.Time(since) + " already", true
+		return ui.Stamp{Tone: ui.Bad, Word: "Failing"}, fmt.Sprintf("%s, as to all of the last %d attempts", words, failures), true
 	}
 	return ui.Stamp{Tone: ui.Bad, Word: "Failing"}, words + " since " + v.clock.Time(since), true
 }

@@ -28,7 +28,7 @@ func (d *Dashboard) endpoints(w http.ResponseWriter, r *http.Request, caller acc
 	if err != nil {
 		return err
 	}
-	sheet := page.Endpoints{MayManage: may(caller, account.EndpointsWrite), Shown: ui.Count(int64(len(list)), "endpoint", "endpoints")}
+	sheet := page.Endpoints{MayManage: may(caller, account.EndpointsWrite), NoRollups: true, Shown: ui.Count(int64(len(list)), "endpoint", "endpoints")}
 	if after != "" {
 		sheet.First = path.Endpoints()
 	}

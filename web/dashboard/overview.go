@@ -1,10 +1,12 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"slices"
 
 	"waybill/app/account"
 	"waybill/app/delivery"
@@ -42,6 +44,7 @@ func (d *Dashboard) overview(w http.ResponseWriter, r *http.Request, caller acco
 			sheet.Attention = append(sheet.Attention, item)
 		}
 	}
+	slices.SortStableFunc(sheet.Attention, func(a, b page.Attention) int { return cmp.Compare(urgency(a.Stamp), urgency(b.Stamp)) })
 	sheet.Undelivered = max(v.frame.Undelivered, 0)
 	sheet.Unread = sheet.Unread || v.frame.Undelivered < 0
 	sheet.Steps = firstSteps(endpoints, verified)

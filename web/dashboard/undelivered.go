@@ -23,7 +23,7 @@ const maxGroups = 10
 var parkedWhy = map[string]string{
 	"schedule_exhausted": "Every attempt of the schedule failed", "gone": "Your server answered 410 Gone",
 	"configuration_error": "Your server refuses it, and trying again would not help", "test_failed": "A test event that failed",
-	"paused": "The endpoint is paused", "disabled": "The endpoint is disabled", "suspended": "This account is suspended",
+	"endpoint_paused": "The endpoint was paused", "endpoint_disabled": "The endpoint was disabled", "tenant_suspended": "This account was suspended",
 }
 
 func whyParked(reason string) string {
@@ -73,7 +73,7 @@ func (d *Dashboard) fillParked(ctx context.Context, v view, sheet *page.Undelive
 		sheet.Groups = d.parkedGroups(v, parked, sheet.Endpoint, endpoints)
 	}
 	for _, one := range found.Deliveries {
-		row := page.ParkedRow{Delivery: deliveryRow(v, one), Why: lower(whyParked(one.Reason)), Until: v.clock.Moment(d.resendUntil(v, endpoints[one.EndpointID], one.CreatedAt))}
+		row := page.ParkedRow{Delivery: deliveryRow(v, one, endpoints), Why: lower(whyParked(one.Reason)), Until: v.clock.Moment(d.resendUntil(v, endpoints[one.EndpointID], one.CreatedAt))}
 		if one.FinishedAt != nil {
 			row.Since = v.clock.Moment(*one.FinishedAt)
 		}
@@ -153,7 +153,7 @@ func (d *Dashboard) parkedGroups(v view, parked delivery.Parked, endpointID stri
 		if g.Status == delivery.Held {
 			group.Stamp = ui.Stamp{Tone: ui.Hold, Word: "Held"}
 			if known && e.State == endpoint.Active {
-				group.Why += " no longer; these wait for you to resend them"
+				group.Why += " and is active again; these wait for you to resend them"
 			} else if known && may(v.caller, account.EndpointsWrite) {
 				group.Action = ui.Link{Text: "Enable…", Href: path.EndpointEnable(e.ID)}
 			}
@@ -166,11 +166,15 @@ func (d *Dashboard) parkedGroups(v view, parked delivery.Parked, endpointID stri
 // endpointsByID are the tenant's endpoints, for whoever may see them.
 func (d *Dashboard) endpointsByID(ctx context.Context, caller account.Caller) (map[string]endpoint.Endpoint, error) {
 	list, err := d.subscribable(ctx, caller)
+	return byID(list), err
+}
+
+func byID(list []endpoint.Endpoint) map[string]endpoint.Endpoint {
 	all := make(map[string]endpoint.Endpoint, len(list))
 	for _, e := range list {
 		all[e.ID] = e
 	}
-	return all, err
+	return all
 }
 
 // resendUntil is until when a delivery that was made at some time can be resent.
