@@ -5,10 +5,6 @@ import (
 	"errors"
 	"sync"
 	"time"
-
-	"waybill/app/id"
-	"waybill/app/sender"
-	"waybill/app/signing"
 )
 
 // lane is one lane that this process owns. Its loop (run) alone starts requests and talks to the control loop; answers and commits arrive from
@@ -338,97 +334,6 @@ func (l *lane) startSome(ctx context.Context, now time.Time) (gated bool) {
 		go l.send(ctx, it, l.target)
 	}
 	return false
-}
-
-// send makes one attempt and sees it recorded.
-func (l *lane) send(ctx context.Context, it item, t *target) {
-	e := l.e
-	started := e.Now()
-	r := &result{lane: l, item: it, target: t, attemptID: id.New(id.Attempt, started), started: started, worker: e.WorkerID()}
-	r.out = e.attempt(ctx, l.endpointID, &it, t, r)
-	if r.out.Class == sender.Canceled && (l.isLost() || !r.out.Sent) {
-		// Nothing left us; or our lease is over, and whoever takes the lane records this attempt as unknown, from what the row says we held.
-		l.dropped(it.DeliveryID)
-		return
-	}
-	r.verdict = judge(t.policy, &it, &r.out, e.Random(), e.Now())
-	l.answer(r)
-	e.gate.enter()
-	err := e.flushes.do(context.WithoutCancel(ctx), r)
-	e.gate.leave()
-	if err == nil && r.verdict.gone {
-		e.disableGone(context.WithoutCancel(ctx), l)
-	}
-	l.committed(it.DeliveryID)
-}
-
-// attempt signs and sends. The signature carries the time of this attempt.
-func (e *Engine) attempt(ctx context.Context, endpointID string, it *item, t *target, r *result) sender.Outcome {
-	if t.broken != "" {
-		return sender.Outcome{Class: sender.BadConfig, Started: r.started, Err: t.broken}
-	}
-	signed, err := signing.Headers(t.scheme, t.signingKeys(r.started), it.EventID, r.started.Unix(), it.Body)
-	if err != nil {
-		return sender.Outcome{Class: sender.BadConfig, Started: r.started, Err: "this endpoint has no signing secret for its scheme; rotate its secret"}
-	}
-	r.headers = make([]sender.Header, 0, len(signed)+2+len(t.headers))
-	r.headers = append(r.headers, sender.Header{Name: "Content-Type", Value: "application/json"}, sender.Header{Name: "User-Agent", Value: e.UserAgent})
-	for _, h := range signed {
-		r.headers = append(r.headers, sender.Header{Name: h.Name, Value: h.Value})
-	}
-	r.own = len(r.headers)
-	all := append(r.headers, t.headers...)
-	return e.Sender.Send(ctx, sender.Request{EndpointID: endpointID, URL: t.url, Header: all, Body: it.Body, Timeout: t.policy.Timeout, MaxConns: t.concurrency})
-}
-
-func (l *lane) isLost() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.lost }
-
-// answer frees the slot and learns from the outcome.
-func (l *lane) answer(r *result) {
-	l.mu.Lock()
-	delete(l.onWire, r.item.DeliveryID)
-	l.answered[r.item.DeliveryID] = struct{}{}
-	l.lastAnswer = l.e.Now()
-	if r.item.Trigger != triggerTest {
-		switch {
-		case r.out.Class == sender.Delivered:
-			l.suspect, l.ok, l.proven = false, true, true
-			l.prove(r.target)
-		case r.out.TimedOut():
-			l.suspect = true
-		}
-	} else if r.out.Class == sender.Delivered {
-		l.prove(r.target)
-	}
-	if r.verdict.gone {
-		l.closed = true
-	}
-	l.mu.Unlock()
-	l.kick()
-}
-
-// prove notes the first success of an endpoint. mu is held.
-func (l *lane) prove(t *target) {
-	if t.verified || l.target == nil || l.target.verified {
-		return
-	}
-	known := *l.target
-	known.verified = true
-	l.target, l.verified = &known, true
-}
-
-func (l *lane) committed(deliveryID string) {
-	l.mu.Lock()
-	delete(l.answered, deliveryID)
-	l.mu.Unlock()
-	l.kick()
-}
-
-func (l *lane) dropped(deliveryID string) {
-	l.mu.Lock()
-	delete(l.onWire, deliveryID)
-	l.mu.Unlock()
-	l.kick()
 }
 
 // request fills in what every request to the control loop says of the lane.
