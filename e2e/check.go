@@ -8,7 +8,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5"
 )
 
 // Verdict is what Check found. A run balances when Problems is empty.
@@ -35,6 +35,11 @@ func (v *Verdict) wrong(format string, arguments ...any) {
 	v.Problems = append(v.Problems, fmt.Sprintf(format, arguments...))
 }
 
+// Database is what Check reads from, in one snapshot: a pool.
+type Database interface {
+	BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error)
+}
+
 // Check compares the books with the database. It promises to find
 //   - a committed event without exactly one delivery for each endpoint that subscribes, an event that was rolled back or never published;
 //   - a delivery whose status has nothing to show for it: delivered without a request that was answered so, undelivered or held without its row
@@ -44,10 +49,10 @@ func (v *Verdict) wrong(format string, arguments ...any) {
 //   - a limit of an endpoint or a tenant that was exceeded at the receiver.
 //
 // Run it when nothing is published any more. Requests on the wire meanwhile would be missed in the history.
-func (l *Ledger) Check(ctx context.Context, pool *pgxpool.Pool) (*Verdict, error) {
+func (l *Ledger) Check(ctx context.Context, db Database) (*Verdict, error) {
 	v := &Verdict{ByClass: map[string]int{}}
 	requests := l.Requests()
-	h, err := readHistory(ctx, pool)
+	h, err := readHistory(ctx, db)
 	if err != nil {
 		return nil, fmt.Errorf("read the history: %w", err)
 	}

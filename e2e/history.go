@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // history is what the database says, in one snapshot.
@@ -51,9 +50,9 @@ func (a attempt) String() string {
 	return text + " by " + a.worker[max(0, len(a.worker)-4):]
 }
 
-func readHistory(ctx context.Context, pool *pgxpool.Pool) (*history, error) {
+func readHistory(ctx context.Context, db Database) (*history, error) {
 	h := &history{events: map[string]int{}, tests: map[string]bool{}, attempts: map[string][]attempt{}, parked: map[string]string{}, due: map[string]bool{}, stuck: map[string]string{}}
-	tx, err := pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	tx, err := db.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,10 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"waybill/e2e"
 )
@@ -182,10 +185,37 @@ func (c *chaos) live(ctx context.Context) (*e2e.Verdict, error) {
 		return nil, err
 	}
 	if rest != nil {
-		verdict.Wrong("%v", rest)
+		verdict.Wrong("%v%s", rest, c.stuck(ctx))
 	}
 	c.stopAll(verdict)
 	return verdict, nil
+}
+
+// stuck says where what is due has come to, and makes the workers write what each of their goroutines does into their logs; that ends them.
+func (c *chaos) stuck(ctx context.Context) string {
+	rows, err := c.system.Pool.Query(ctx, `
+		select format(E'\n\t%s %s gen %s since %s, slots %s, owner %s (lease until %s), %s due from %s, tenant has %s of %s slots, tickets: %s',
+		              l.endpoint_id, l.state, l.gen, l.since, l.slots, l.owner, w.lease_until, d.n, d.first,
+		              (select sum(r.slots) from lanes r where r.tenant_id = l.tenant_id and r.state = 'running'), t.concurrency,
+		              (select string_agg(concat_ws(' ', j.args ->> 'gen', j.queue, j.state, j.attempted_by[array_upper(j.attempted_by, 1)]), '; ')
+		               from river_job j where j.kind = 'lane' and j.args ->> 'endpoint' = l.endpoint_id and (j.args ->> 'gen')::bigint >= l.gen - 1))
+		from lanes l
+		join tenants t on t.id = l.tenant_id
+		join (select endpoint_id, count(*) as n, min(next_at) as first from due group by endpoint_id) d on d.endpoint_id = l.endpoint_id
+		left join workers w on w.id = l.owner
+		order by l.endpoint_id`)
+	if err != nil {
+		return err.Error()
+	}
+	lanes, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return err.Error()
+	}
+	waiting, err := c.system.Count(ctx, `select count(*) from outbox`)
+	for _, p := range c.workers {
+		_ = p.Signal(syscall.SIGQUIT) // one that has ended is found out below
+	}
+	return fmt.Sprintf("\n\tthe outbox has %d, %v%s", waiting, err, strings.Join(lanes, ""))
 }
 
 // stopAll ends the processes as a platform would and looks into their logs.
