@@ -36,12 +36,12 @@ type control struct {
 	endpointID string
 	tenantID   string
 	gen        int64
-	want       int  // adjust: slots it could use
-	onWire     int  // adjust: requests on the wire
-	suspect    bool // adjust, finish: the last attempts timed out
-	ok         bool // adjust, finish: an attempt has succeeded
-	verified   bool // adjust, finish: the first success of an unverified endpoint
-	yield      bool // finish: others wait, do not keep it
+	want       int    // adjust: slots it could use
+	onWire     int    // adjust: requests on the wire
+	suspect    bool   // adjust, finish: the last attempts timed out
+	ok         bool   // adjust, finish: an attempt has succeeded
+	verified   string // adjust, finish: the address of an unverified endpoint that has answered well for the first time
+	yield      bool   // finish: others wait, do not keep it
 
 	// The answer.
 	mine       bool // claim: taken; adjust, finish: the lane is still held
@@ -58,14 +58,15 @@ func (e *Engine) steer(ctx context.Context, batch []*control) error {
 }
 
 func (e *Engine) steerTx(ctx context.Context, tx pgx.Tx, batch []*control) error {
-	var tenantIDs, endpointIDs, verified []string
+	var tenantIDs, endpointIDs []string
+	verified := map[string]string{}
 	for _, c := range batch {
 		// A transaction that is tried again after a deadlock starts from a clean answer.
 		c.mine, c.slots, c.waiters, c.housekeep, c.newTickets = false, 0, false, false, nil
 		tenantIDs = append(tenantIDs, c.tenantID)
 		endpointIDs = append(endpointIDs, c.endpointID)
-		if c.verified {
-			verified = append(verified, c.endpointID)
+		if c.verified != "" {
+			verified[c.endpointID] = c.verified
 		}
 	}
 	tenantIDs = sorted(tenantIDs)
@@ -117,8 +118,8 @@ func (e *Engine) steerTx(ctx context.Context, tx pgx.Tx, batch []*control) error
 		}
 		tickets = append(tickets, unblocked...)
 	}
-	for _, id := range verified {
-		if _, err := tx.Exec(ctx, sqlVerified, id); err != nil {
+	for id, url := range verified {
+		if _, err := tx.Exec(ctx, sqlVerified, id, url); err != nil {
 			return fmt.Errorf("mark endpoint verified: %w", err)
 		}
 	}

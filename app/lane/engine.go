@@ -190,7 +190,7 @@ func (e *Engine) forget(l *lane) {
 	default:
 	}
 	l.mu.Lock()
-	if l.target != nil {
+	if l.target != nil && l.verified == "" {
 		if len(e.cache) >= targetsCached {
 			clear(e.cache)
 		}
@@ -370,14 +370,14 @@ func (e *Engine) hold(ctx context.Context, endpointID string) error {
 	return nil
 }
 
-// disableGone disables an endpoint that answered 410, once.
-func (e *Engine) disableGone(ctx context.Context, l *lane) {
+// disableGone disables an endpoint whose address, url, answered 410, once.
+func (e *Engine) disableGone(ctx context.Context, l *lane, url string) {
 	err := db.Tx(ctx, e.pool, func(tx pgx.Tx) error {
 		if err := Lock(ctx, tx, l.endpointID); err != nil {
 			return err
 		}
 		var tenantID string
-		err := tx.QueryRow(ctx, sqlGone, l.endpointID).Scan(&tenantID)
+		err := tx.QueryRow(ctx, sqlGone, l.endpointID, url).Scan(&tenantID)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}

@@ -33,9 +33,9 @@ type lane struct {
 	poked      bool                 // somebody made something due, or changed the endpoint
 	waiters    bool
 	suspect    bool
-	ok         bool // a success not yet written to the row
-	verified   bool // the first success of an unverified endpoint, not yet written
-	proven     bool // a success since the claim, or in the minute before it: may grow
+	ok         bool   // a success not yet written to the row
+	verified   string // the address of an unverified endpoint that has answered well for the first time, not yet written
+	proven     bool   // a success since the claim, or in the minute before it: may grow
 	lastAnswer time.Time
 	fetching   bool
 	largest    int // bytes of the largest body fetched
@@ -249,6 +249,12 @@ func (l *lane) startFetch(ctx context.Context, n int) {
 			if err = l.e.targets.do(ctx, read); err == nil {
 				fresh = read.target
 			}
+			if fresh != nil && fresh.rev > f.rev {
+				// Changed again since the fetch: what it said of the endpoint's state is older than this, so this counts as the older revision.
+				older := *fresh
+				older.rev = f.rev
+				fresh = &older
+			}
 		}
 		l.mu.Lock()
 		l.fetching, l.hasFetched, l.fetched, l.fetchErr = false, true, *f, err
@@ -336,6 +342,100 @@ func (l *lane) startSome(ctx context.Context, now time.Time) (gated bool) {
 	return false
 }
 
+<<<<<<< HEAD
+=======
+// send makes one attempt and sees it recorded.
+func (l *lane) send(ctx context.Context, it item, t *target) {
+	e := l.e
+	started := e.Now()
+	r := &result{lane: l, item: it, target: t, attemptID: id.New(id.Attempt, started), started: started, worker: e.WorkerID()}
+	r.out = e.attempt(ctx, l.endpointID, &it, t, r)
+	if r.out.Class == sender.Canceled && (l.isLost() || !r.out.Sent) {
+		// Nothing left us; or our lease is over, and whoever takes the lane records this attempt as unknown, from what the row says we held.
+		l.dropped(it.DeliveryID)
+		return
+	}
+	r.verdict = judge(t.policy, &it, &r.out, e.Random(), e.Now())
+	l.answer(r)
+	e.gate.enter()
+	err := e.flushes.do(context.WithoutCancel(ctx), r)
+	e.gate.leave()
+	if err == nil && r.verdict.gone {
+		e.disableGone(context.WithoutCancel(ctx), l, t.url)
+	}
+	l.committed(it.DeliveryID)
+}
+
+// attempt signs and sends. The signature carries the time of this attempt.
+func (e *Engine) attempt(ctx context.Context, endpointID string, it *item, t *target, r *result) sender.Outcome {
+	if t.broken != "" {
+		return sender.Outcome{Class: sender.BadConfig, Started: r.started, Err: t.broken}
+	}
+	signed, err := signing.Headers(t.scheme, t.signingKeys(r.started), it.EventID, r.started.Unix(), it.Body)
+	if err != nil {
+		return sender.Outcome{Class: sender.BadConfig, Started: r.started, Err: "this endpoint has no signing secret for its scheme; rotate its secret"}
+	}
+	r.headers = make([]sender.Header, 0, len(signed)+2+len(t.headers))
+	r.headers = append(r.headers, sender.Header{Name: "Content-Type", Value: "application/json"}, sender.Header{Name: "User-Agent", Value: e.UserAgent})
+	for _, h := range signed {
+		r.headers = append(r.headers, sender.Header{Name: h.Name, Value: h.Value})
+	}
+	r.own = len(r.headers)
+	all := append(r.headers, t.headers...)
+	return e.Sender.Send(ctx, sender.Request{EndpointID: endpointID, URL: t.url, Header: all, Body: it.Body, Timeout: t.policy.Timeout, MaxConns: t.concurrency})
+}
+
+func (l *lane) isLost() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.lost }
+
+// answer frees the slot and learns from the outcome.
+func (l *lane) answer(r *result) {
+	l.mu.Lock()
+	delete(l.onWire, r.item.DeliveryID)
+	l.answered[r.item.DeliveryID] = struct{}{}
+	l.lastAnswer = l.e.Now()
+	if r.item.Trigger != triggerTest {
+		switch {
+		case r.out.Class == sender.Delivered:
+			l.suspect, l.ok, l.proven = false, true, true
+			l.prove(r.target)
+		case r.out.TimedOut():
+			l.suspect = true
+		}
+	} else if r.out.Class == sender.Delivered {
+		l.prove(r.target)
+	}
+	if r.verdict.gone {
+		l.closed = true
+	}
+	l.mu.Unlock()
+	l.kick()
+}
+
+// prove notes the first success of an endpoint. mu is held.
+func (l *lane) prove(t *target) {
+	if t.verified || l.target == nil || l.target.verified || l.target.url != t.url {
+		return
+	}
+	known := *l.target
+	known.verified = true
+	l.target, l.verified = &known, t.url
+}
+
+func (l *lane) committed(deliveryID string) {
+	l.mu.Lock()
+	delete(l.answered, deliveryID)
+	l.mu.Unlock()
+	l.kick()
+}
+
+func (l *lane) dropped(deliveryID string) {
+	l.mu.Lock()
+	delete(l.onWire, deliveryID)
+	l.mu.Unlock()
+	l.kick()
+}
+
+>>>>>>> 633bfb2 (wip)
 // request fills in what every request to the control loop says of the lane.
 func (l *lane) request(v verb) *control {
 	l.mu.Lock()
@@ -355,7 +455,7 @@ func (l *lane) applied(c *control, err error) {
 		l.lost = true
 	default:
 		l.slots, l.waiters = c.slots, c.waiters
-		l.ok, l.verified = false, false
+		l.ok, l.verified = false, ""
 	}
 }
 

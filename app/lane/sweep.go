@@ -16,6 +16,8 @@ import (
 var (
 	sqlSweepSleeping = queries.SQL("SweepSleeping")
 	sqlSweepOrphans  = queries.SQL("SweepOrphans")
+	sqlSweepOwned    = queries.SQL("SweepOwned")
+	sqlSweepForgot   = queries.SQL("SweepForgotten")
 	sqlSweepHanded   = queries.SQL("SweepHanded")
 	sqlSweepRequeue  = queries.SQL("SweepRequeue")
 	sqlSweepStale    = queries.SQL("SweepStale")
@@ -43,7 +45,7 @@ func (e *Engine) sweepLoop(ctx context.Context) {
 			sweeps = append(sweeps, sweep{"blocked lanes", e.sweepTickets(sqlSweepBlocked)})
 		}
 		if n%8 == 0 {
-			sweeps = append(sweeps, sweep{"stale tickets", e.sweepStale})
+			sweeps = append(sweeps, sweep{"stale tickets", e.sweepStale}, sweep{"forgotten lanes", e.sweepForgotten})
 		}
 		if n%1200 == 0 {
 			sweeps = append(sweeps, sweep{"dead workers", func(ctx context.Context, tx pgx.Tx) error {
@@ -52,7 +54,11 @@ func (e *Engine) sweepLoop(ctx context.Context) {
 			}})
 		}
 		for _, s := range sweeps {
-			if err := db.Tx(ctx, e.pool, func(tx pgx.Tx) error { return s.run(ctx, tx) }); err != nil && ctx.Err() == nil {
+			err := db.Tx(ctx, e.pool, func(tx pgx.Tx) error { return s.run(ctx, tx) })
+			if noPartition(err) {
+				_, err = e.pool.Exec(ctx, sqlPartitions, partitionsAhead)
+			}
+			if err != nil && ctx.Err() == nil {
 				e.Logger.Warn("a sweep failed; it is tried again", "sweep", s.name, "error", err)
 				break
 			}
@@ -90,28 +96,50 @@ func (e *Engine) sweepStale(ctx context.Context, tx pgx.Tx) error {
 	return e.sweepTickets(sqlSweepRequeue, ids)(ctx, tx)
 }
 
-// sweepOrphans takes the lanes of dead processes: what their senders held and did not commit becomes attempts of unknown outcome, and the
-// lanes are queued again.
+// sweepOrphans takes the lanes of dead processes.
 func (e *Engine) sweepOrphans(ctx context.Context, tx pgx.Tx) error {
-	type orphan struct {
-		endpointID, tenantID, owner string
-		handed                      []string
-		at                          *time.Time
-	}
-	rows, err := tx.Query(ctx, sqlSweepOrphans)
+	return e.takeOver(ctx, tx, "took over the lanes of a process that is gone", sqlSweepOrphans)
+}
+
+// sweepForgotten takes the lanes that are this process's by their rows and that it knows nothing of: it never learned that its claim had succeeded.
+func (e *Engine) sweepForgotten(ctx context.Context, tx pgx.Tx) error {
+	worker := e.WorkerID()
+	rows, err := tx.Query(ctx, sqlSweepOwned, worker, e.Lease)
 	if err != nil {
 		return err
 	}
-	orphans, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (o orphan, err error) {
-		err = row.Scan(&o.endpointID, &o.tenantID, &o.owner, &o.handed, &o.at)
-		return o, err
+	var forgotten []string
+	var gens []int64
+	var endpointID string
+	var gen int64
+	_, err = pgx.ForEachRow(rows, []any{&endpointID, &gen}, func() error {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if l := e.lanes[endpointID]; l == nil || l.gen != gen {
+			forgotten, gens = append(forgotten, endpointID), append(gens, gen)
+		}
+		return nil
 	})
-	if err != nil || len(orphans) == 0 {
+	if err != nil || len(forgotten) == 0 {
 		return err
 	}
-	ids := make([]string, len(orphans))
-	for i, o := range orphans {
-		ids[i] = o.endpointID
+	return e.takeOver(ctx, tx, "found lanes that this process did not know it holds", sqlSweepForgot, worker, forgotten, gens)
+}
+
+// takeOver queues the lanes that a statement finds again; what their senders held and did not commit becomes attempts of unknown outcome.
+func (e *Engine) takeOver(ctx context.Context, tx pgx.Tx, what, sql string, args ...any) error {
+	rows, err := tx.Query(ctx, sql, args...)
+	if err != nil {
+		return err
+	}
+	var ids []string
+	var endpointID, owner string
+	_, err = pgx.ForEachRow(rows, []any{&endpointID, &owner}, func() error {
+		ids = append(ids, endpointID)
+		return nil
+	})
+	if err != nil || len(ids) == 0 {
+		return err
 	}
 	results, err := e.interruptedResults(ctx, tx, ids)
 	if err != nil {
@@ -122,7 +150,7 @@ func (e *Engine) sweepOrphans(ctx context.Context, tx pgx.Tx) error {
 			return fmt.Errorf("record interrupted attempts: %w", err)
 		}
 	}
-	e.Logger.Warn("took over the lanes of a process that is gone", "lanes", len(ids), "interrupted_attempts", len(results), "worker_id", orphans[0].owner)
+	e.Logger.Warn(what, "lanes", len(ids), "interrupted_attempts", len(results), "worker_id", owner)
 	return e.sweepTickets(sqlSweepRequeue, ids)(ctx, tx)
 }
 

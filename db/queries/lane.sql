@@ -250,15 +250,16 @@ with moved as (
 select count(*)::integer from moved;
 
 -- name: EndpointGone
--- all tenants: by endpoint; the caller holds its lanes row. 410: disables an active endpoint once; no row when it no longer was.
+-- all tenants: by endpoint; the caller holds its lanes row. 410 from $2: disables an active endpoint once; no row when it no longer was, or has
+-- been given another address meanwhile.
 update endpoints
 set state = 'disabled', reason = 'gone', state_by = 'system', state_at = statement_timestamp(), rev = rev + 1, updated_at = statement_timestamp()
-where id = $1 and state = 'active' and deleted_at is null
+where id = $1 and url = $2 and state = 'active' and deleted_at is null
 returning tenant_id;
 
 -- name: EndpointVerified
--- all tenants: by endpoint. The first 2xx proves the address.
-update endpoints set verified_at = statement_timestamp() where id = $1 and verified_at is null;
+-- all tenants: by endpoint. The first 2xx proves the address, $2, unless it has been changed meanwhile.
+update endpoints set verified_at = statement_timestamp() where id = $1 and url = $2 and verified_at is null;
 
 -- name: WorkerStart
 -- all tenants: this process joins.
@@ -297,12 +298,25 @@ returning l.endpoint_id, l.tenant_id, l.gen, l.suspect;
 
 -- name: SweepOrphans
 -- all tenants: running lanes whose owner's lease is over.
-select l.endpoint_id, l.tenant_id, l.owner, l.handed, l.handed_at
+select l.endpoint_id, l.owner
 from lanes l
 where l.state = 'running'
   and not exists (select from workers w where w.id = l.owner and w.lease_until > statement_timestamp())
 order by l.endpoint_id
 limit 100
+for no key update of l skip locked;
+
+-- name: SweepOwned
+-- all tenants: the lanes that worker $1 has held for longer than $2, by their rows.
+select endpoint_id, gen from lanes where owner = $1 and state = 'running' and since < statement_timestamp() - $2::interval;
+
+-- name: SweepForgotten
+-- all tenants: those of worker $1 among $2 that are still in generation $3.
+select l.endpoint_id, l.owner
+from unnest($2::text[], $3::bigint[]) as u(endpoint_id, gen)
+join lanes l on l.endpoint_id = u.endpoint_id
+where l.state = 'running' and l.owner = $1 and l.gen = u.gen
+order by l.endpoint_id
 for no key update of l skip locked;
 
 -- name: SweepHanded
