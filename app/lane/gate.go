@@ -45,10 +45,3 @@ func (g *gate) leave() {
 		l.kick()
 	}
 }
-
-// held is how many results are answered and not committed.
-func (g *gate) held() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.inside
-}

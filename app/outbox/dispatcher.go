@@ -49,7 +49,6 @@ type Dispatcher struct {
 	ring  chan struct{}
 	size  int
 	after string // the last tenant served by a full round: the next one begins behind it
-	ready bool
 }
 
 // NewDispatcher makes a dispatcher that can be rung before it runs.

@@ -100,8 +100,6 @@ func newReceiver(t testing.TB, answer http.HandlerFunc) *receiver {
 	return r
 }
 
-func (r *receiver) count() int { r.mu.Lock(); defer r.mu.Unlock(); return len(r.got) }
-
 // endpoint puts an endpoint in with a secret.
 func (s *system) endpoint(row dbtest.Endpoint) (dbtest.Endpoint, signing.Key) {
 	s.t.Helper()
