@@ -44,7 +44,14 @@ const walk = `(() => {
     if (!wrong.length) wrong.push("the page scrolls sideways: " + root.scrollWidth);
   }
   const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-  const parse = (color) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = color; canvas.fillRect(0, 0, 1, 1); return [...canvas.getImageData(0, 0, 1, 1).data]; };
+  const parsed = new Map();
+  const parse = (color) => {
+    if (!parsed.has(color)) {
+      canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = color; canvas.fillRect(0, 0, 1, 1);
+      parsed.set(color, [...canvas.getImageData(0, 0, 1, 1).data]);
+    }
+    return parsed.get(color);
+  };
   const light = ([r, g, b]) => { const f = (v) => { v /= 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }; return 0.2126 * f(r) + 0.7152 * f(g) + 0.0722 * f(b); };
   const behind = (e) => {
     const layers = [];
