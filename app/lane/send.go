@@ -25,7 +25,7 @@ func (l *lane) send(ctx context.Context, it item, t *target) {
 	err := e.flushes.do(context.WithoutCancel(ctx), r)
 	e.gate.leave()
 	if err == nil && r.verdict.gone {
-		e.disableGone(context.WithoutCancel(ctx), l)
+		e.disableGone(context.WithoutCancel(ctx), l, t.url)
 	}
 	l.committed(it.DeliveryID)
 }
@@ -77,12 +77,12 @@ func (l *lane) answer(r *result) {
 
 // prove notes the first success of an endpoint. mu is held.
 func (l *lane) prove(t *target) {
-	if t.verified || l.target == nil || l.target.verified {
+	if t.verified || l.target == nil || l.target.verified || l.target.url != t.url {
 		return
 	}
 	known := *l.target
 	known.verified = true
-	l.target, l.verified = &known, true
+	l.target, l.verified = &known, t.url
 }
 
 func (l *lane) committed(deliveryID string) {
