@@ -276,6 +276,17 @@ func (e *Engine) alive(now time.Time) bool {
 	return now.UnixNano()-e.currentLease().beat.Load() < int64(e.Lease)*4/5
 }
 
+// patience is how long a heartbeat that is sent now may take: not beyond the moment at which the lanes must stop, so that a database that neither
+// answers nor refuses does not keep requests on the wire until others take the lanes. A process that was itself suspended until after that
+// moment asks once more, shortly: the lease may not be over yet.
+func (l *lease) patience(now time.Time, length time.Duration) time.Duration {
+	left := length*4/5 - time.Duration(now.UnixNano()-l.beat.Load())
+	if left <= 0 {
+		return length / 10
+	}
+	return min(left, length*2/5)
+}
+
 // beatLoop renews the lease. When four fifths of it have passed without a heartbeat, the lanes stop: what is on the wire is cancelled, and
 // this process comes back under a new id, because the old one may already count as dead.
 func (e *Engine) beatLoop(ctx context.Context) {
@@ -289,7 +300,7 @@ func (e *Engine) beatLoop(ctx context.Context) {
 		}
 		l := e.currentLease()
 		sent := e.Now()
-		beat, cancel := context.WithTimeout(ctx, e.Lease*2/5)
+		beat, cancel := context.WithTimeout(ctx, l.patience(sent, e.Lease))
 		var one int
 		err := e.pool.QueryRow(beat, sqlWorkerBeat, l.id, e.Lease).Scan(&one)
 		cancel()
