@@ -41,7 +41,7 @@ func init() {
 	layers["app/outbox"] = slices.Concat(storage, []string{"app/lane"})
 	layers["app/endpoint"] = slices.Concat(storage, pure, []string{"app/account", "app/outbox"})
 	layers["app/catalog"] = slices.Concat(storage, pure, []string{"app/account"})
-	layers["app/delivery"] = slices.Concat(storage, pure, []string{"app/account"})
+	layers["app/delivery"] = slices.Concat(storage, pure, []string{"app/account", "app/catalog"})
 	operations := []string{"app/account", "app/endpoint", "app/catalog", "app/delivery", "app/outbox", "app/lane"}
 	layers["jobs"] = slices.Concat(storage, pure, operations)
 
