@@ -131,7 +131,7 @@ func TestEndpointStates(t *testing.T) {
 	e := dbtest.AddEndpoint(t, b.pool, dbtest.Endpoint{TenantID: b.tenant.ID, URL: "https://seller.example/hooks"})
 	dbtest.AddDelivery(t, b.pool, dbtest.Delivery{Endpoint: e})
 	at := "/endpoints/" + e.ID
-	who.get(at+"/pause").says(t, http.StatusOK, "Pause endpoint", "https://seller.example/hooks", "1 pending delivery becomes held.", "30 days")
+	who.get(at+"/pause").says(t, http.StatusOK, "Pause endpoint", "seller.example/hooks", "1 pending delivery becomes held.", "30 days")
 	who.follow(at+"/pause", nil).says(t, http.StatusOK, "The endpoint is paused.", "Paused", "by meera since")
 	who.get(at+"/enable").says(t, http.StatusOK, "Enable endpoint")
 	who.follow(at+"/enable", nil).says(t, http.StatusOK, "The endpoint is active.")

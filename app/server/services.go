@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"time"
 
@@ -118,7 +117,7 @@ func (s *Server) web(mux *http.ServeMux) (*web.Web, error) {
 	return pages, nil
 }
 
-func (s *Server) startHTTP(context.Context) (err error) {
+func (s *Server) startHTTP(ctx context.Context) (err error) {
 	mux := http.NewServeMux()
 	s.health(mux)
 	var pages *web.Web
@@ -128,7 +127,7 @@ func (s *Server) startHTTP(context.Context) (err error) {
 		}
 	}
 	if s.listener = s.Config.Listener; s.listener == nil {
-		if s.listener, err = net.Listen("tcp", s.Config.Addr); err != nil {
+		if s.listener, err = listen(ctx, s.Config.Addr); err != nil {
 			return fmt.Errorf("WAYBILL_ADDR: %w", err)
 		}
 	}

@@ -88,7 +88,7 @@ func triggerSentence(a delivery.Attempt) string {
 // attemptSheet is the evidence of an attempt, its bodies in one of ui's views.
 func attemptSheet(v view, s story, a delivery.Attempt, viewed string) page.Attempt {
 	sheet := page.Attempt{
-		ID: a.ID, Number: a.Number, Trigger: triggerSentence(a), At: v.clock.Moment(a.StartedAt), Verdict: s.verdict(a), After: s.after(a),
+		ID: a.ID, Number: a.Number, Trigger: triggerSentence(a), At: v.clock.Moment(a.StartedAt), Verdict: s.verdict(a), After: s.after(v, a),
 		Phases: phases(a), Reached: reached(v, a), Request: s.request(a, viewed), View: viewed,
 	}
 	if s.endpoint != nil && may(v.caller, account.EndpointsRead) {
@@ -102,7 +102,7 @@ func attemptSheet(v view, s story, a delivery.Attempt, viewed string) page.Attem
 }
 
 // after says what followed an attempt; empty when the verdict's own rule says it.
-func (s story) after(a delivery.Attempt) string {
+func (s story) after(v view, a delivery.Attempt) string {
 	for i, one := range s.attempts {
 		if one.ID == a.ID && i > 0 {
 			next := s.attempts[i-1]
@@ -112,6 +112,10 @@ func (s story) after(a delivery.Attempt) string {
 	switch {
 	case s.Status == delivery.Undelivered && s.Reason == "schedule_exhausted":
 		return "It was the last attempt of the schedule."
+	case s.Status == delivery.Undelivered && s.Reason == "configuration_error":
+		return "We do not try again by ourselves: it would not help before something is changed."
+	case s.Status == delivery.Pending && s.NextAt != nil && s.NextAt.After(v.clock.Now):
+		return "We try again at " + v.clock.Time(*s.NextAt) + "."
 	case s.Test && s.Status == delivery.Undelivered:
 		return "A test event is tried once."
 	}
@@ -161,13 +165,13 @@ func (s story) request(a delivery.Attempt, viewed string) page.Message {
 		proto = "HTTP/1.1"
 	}
 	message := page.Message{
-		Line: "POST " + target + " " + proto, Headers: []ui.Header{{Name: "host", Value: host}},
+		Line: "POST " + target + " " + proto, Headers: []ui.Header{{Name: "Host", Value: host}},
 		Size: ui.Size(int64(a.Request.BodySize)), Digest: s.digest, Body: ui.NewBody(s.body, int64(a.Request.BodySize), viewed),
 	}
 	for _, header := range a.Request.Headers {
 		message.Headers = append(message.Headers, headerLine(header))
 	}
-	message.Headers = append(message.Headers, ui.Header{Name: "content-length", Value: strconv.Itoa(a.Request.BodySize)})
+	message.Headers = append(message.Headers, ui.Header{Name: "Content-Length", Value: strconv.Itoa(a.Request.BodySize)})
 	return message
 }
 

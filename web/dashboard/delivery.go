@@ -285,8 +285,11 @@ func (d *Dashboard) deliveryLive(w http.ResponseWriter, r *http.Request, caller 
 
 // by is an actor in words.
 func by(actor string) string {
-	if actor == "" {
+	switch actor {
+	case "":
 		return "somebody"
+	case "system", "waybill":
+		return "us"
 	}
 	return actor
 }

@@ -100,7 +100,7 @@ func failing(v view, e endpoint.Endpoint, h delivery.Health) (ui.Stamp, string, 
 		words = "answers " + words
 	}
 	if failures == len(h.Last) && failures == delivery.HealthAttempts {
-		return ui.Stamp{Tone: ui.Bad, Word: "Failing"}, fmt.Sprintf("%s, as to all of the last %d attempts", words, failures), true
+		return ui.Stamp{Tone: ui.Bad, Word: "Failing"}, fmt.Sprintf("%s; all of the last %d attempts failed", words, failures), true
 	}
 	return ui.Stamp{Tone: ui.Bad, Word: "Failing"}, words + " since " + v.clock.Time(since), true
 }

@@ -59,13 +59,13 @@ func endpointStamp(v view, e endpoint.Endpoint) (ui.Stamp, string) {
 	since := v.clock.Time(e.StateAt)
 	switch {
 	case e.State == endpoint.Paused:
-		return ui.Stamp{Tone: ui.Hold, Word: "Paused"}, "by " + e.StateBy + " since " + since
+		return ui.Stamp{Tone: ui.Hold, Word: "Paused"}, "by " + by(e.StateBy) + " since " + since
 	case e.State == endpoint.Disabled && e.Reason == "gone":
 		return ui.Stamp{Tone: ui.Mute, Word: "Disabled"}, "by us: your server answered 410 Gone, " + since
 	case e.State == endpoint.Disabled && e.Reason == "failing":
 		return ui.Stamp{Tone: ui.Mute, Word: "Disabled"}, "by us: every attempt failed for days, " + since
 	case e.State == endpoint.Disabled:
-		return ui.Stamp{Tone: ui.Mute, Word: "Disabled"}, "by " + e.StateBy + " since " + since
+		return ui.Stamp{Tone: ui.Mute, Word: "Disabled"}, "by " + by(e.StateBy) + " since " + since
 	case e.VerifiedAt == nil:
 		return ui.Stamp{Tone: ui.Wait, Word: "Unverified"}, "no request was accepted yet"
 	}
@@ -125,8 +125,12 @@ func failingAlert(v view, e endpoint.Endpoint, h delivery.Health) *ui.Banner {
 	}
 	failures, since := h.Failing()
 	words := verdict.Explain(verdict.Facts{Class: verdict.Class(h.Last[0].Class), Code: h.Last[0].Code})
+	title := words.Title
+	if failures < delivery.HealthAttempts { // nobody looked further back
+		title += ", since " + v.clock.Time(since)
+	}
 	banner := &ui.Banner{
-		Tone: ui.Bad, Title: words.Title + ", since " + v.clock.Time(since),
+		Tone: ui.Bad, Title: title,
 		Text:    words.Happened + " " + ui.Count(int64(failures), "attempt has", "attempts have") + " failed in a row; each delivery is tried again on its schedule.",
 		Actions: []ui.Link{{Text: "See the last attempts", Href: path.Deliveries(path.DeliveryFilter{Endpoint: e.ID})}},
 	}

@@ -144,7 +144,10 @@ func whyReason(v view, line delivery.Line, event catalog.Event) string {
 		return waitingReason(line, at)
 	case delivery.IsHeld:
 		if line.Fix == delivery.FixEnable {
-			state, _, _ := strings.Cut(line.Reason, ": ")
+			state, reason, _ := strings.Cut(line.Reason, ": ")
+			if reason == "gone" {
+				return state + " by us since " + at + ": your server answered 410 Gone"
+			}
 			return state + " by " + by(line.By) + " since " + at
 		}
 		return "its endpoint was off, and is active again: what was held waits for you"
