@@ -41,6 +41,14 @@ func (r *rig) latencies(places []*Place, prefix string, n int) []time.Duration {
 	return took
 }
 
+// quantiles are for people. d is sorted.
+func quantiles(d []time.Duration) string {
+	at := func(q float64) time.Duration {
+		return d[min(int(q*float64(len(d))), len(d)-1)].Round(100 * time.Microsecond)
+	}
+	return fmt.Sprintf("p50 %s, p99 %s, most %s", at(0.5), at(0.99), at(1))
+}
+
 // TestHungEndpoints holds healthy endpoints against endpoints that never answer, of their own tenant and of others. A hung request keeps its slot for 15 s
 // (the standard policy), so whoever had to wait behind one would wait that long.
 func TestHungEndpoints(t *testing.T) {
@@ -93,11 +101,45 @@ func TestHungEndpoints(t *testing.T) {
 		t.Fatalf("%v (%d requests hang at %d endpoints)", err, r.ledger.OnWire(hung...), len(hung))
 	}
 	beside := r.latencies(healthy, "beside", 120)
-	quantiles := func(d []time.Duration) string {
-		return fmt.Sprintf("p50 %s, p99 %s, most %s", d[len(d)/2].Round(100*time.Microsecond), d[len(d)*99/100].Round(100*time.Microsecond), d[len(d)-1].Round(100*time.Microsecond))
-	}
 	t.Logf("commit to receipt alone: %s; beside %d hung endpoints with %d requests on the wire: %s", quantiles(alone), len(hung), r.ledger.OnWire(hung...), quantiles(beside))
 	if most := beside[len(beside)-1]; most > 5*time.Second {
 		t.Errorf("a healthy endpoint waited %s for its event", most)
+	}
+}
+
+// TestBacklog holds a tenant with a steady trickle against one with thousands of events waiting, half of which fail the first time (CASES B72).
+func TestBacklog(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, quick, false)
+	r.start(Launch{})
+	r.tenant("loud", 10)
+	r.tenant("quiet", 0)
+	var loud []*Place
+	for n := range 3 {
+		loud = append(loud, r.place("loud", fmt.Sprintf("loud-%d", n), func(h Hit) Answer {
+			a := Answer{Kind: Reply, Status: 200, After: 3 * time.Millisecond}
+			if h.N == 1 && len(h.ID)%2 == 0 {
+				a.Status = 503
+			}
+			return a
+		}))
+	}
+	quiet := r.place("quiet", "quiet", nil)
+	alone := r.latencies([]*Place{quiet}, "alone", 40)
+	each := mostly(2000)
+	for _, p := range loud {
+		r.publish(p, "l", each)
+	}
+	if err := r.ledger.WaitSeen(len(alone)+50, 20*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	beside := r.latencies([]*Place{quiet}, "beside", 80)
+	left := r.count(`select (select count(*) from outbox) + (select count(*) from due)`)
+	t.Logf("commit to receipt alone: %s; beside %d events of another tenant, of which %d still waited at the end: %s", quantiles(alone), 3*each, left, quantiles(beside))
+	if most := beside[len(beside)-1]; most > 5*time.Second {
+		t.Errorf("the quiet tenant waited %s for its event", most)
+	}
+	if v := r.balances(time.Minute); v.Delivered != v.Deliveries {
+		t.Errorf("%d of %d deliveries are delivered", v.Delivered, v.Deliveries)
 	}
 }

@@ -73,3 +73,39 @@ func TestPublishedWhileDown(t *testing.T) {
 		t.Errorf("%d of 40 deliveries are delivered", v.Delivered)
 	}
 }
+
+// TestRiverAway takes River's table away for a while (CASES B23): what is published meanwhile is either dispatched with its tickets or not at all.
+func TestRiverAway(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, quick, false)
+	r.start(Launch{})
+	r.tenant("river", 0)
+	place := r.place("river", "river", nil)
+	r.publish(place, "before", 5)
+	if err := r.ledger.WaitSeen(5, 20*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually(10*time.Second, 1, `select count(*) from lanes where state = 'idle'`)
+	rename := func(from, to string) {
+		if _, err := r.Pool.Exec(t.Context(), "alter table "+from+" rename to "+to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rename("river_job", "river_job_away")
+	r.publish(place, "meanwhile", 20)
+	// The dispatcher tries again and again; each time all of it is rolled back.
+	for end := time.Now().Add(time.Second); time.Now().Before(end); {
+		if n := r.count(`select count(*) from outbox`); n != 20 {
+			t.Fatalf("%d of 20 events are in the outbox while nothing can be queued", n)
+		}
+	}
+	rename("river_job_away", "river_job")
+	back := time.Now()
+	if err := r.ledger.WaitSeen(25, 30*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("everything had arrived %.1f s after the table was back", time.Since(back).Seconds())
+	if v := r.balances(30 * time.Second); v.Delivered != 25 || v.Twice != 0 {
+		t.Errorf("%d of 25 deliveries are delivered, %d were repeated", v.Delivered, v.Twice)
+	}
+}

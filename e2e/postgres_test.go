@@ -124,3 +124,50 @@ func (r *rig) arrives(p *Place, prefix string, deadline time.Time) {
 		r.t.Fatal(err)
 	}
 }
+
+// TestPostgresSilent has a database that neither answers nor refuses, for longer than a lease: requests on the wire must be let go before others could
+// take their lanes, and everything must go on by itself afterwards.
+func TestPostgresSilent(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "", true)
+	program := r.start(Launch{})
+	r.tenant("silent", 0)
+	hang := r.place("silent", "silent-hang", func(h Hit) Answer {
+		if h.N == 1 {
+			return Answer{Kind: Hang} // for the 15 s of the standard policy
+		}
+		return Answer{Kind: Reply, Status: http.StatusOK}
+	})
+	well := r.place("silent", "silent-well", Always(Answer{Kind: Reply, Status: http.StatusOK, After: 20 * time.Millisecond}))
+	r.publish(hang, "a", 2)
+	r.publish(well, "a", mostly(400))
+	if err := Until(t.Context(), 20*time.Second, "both places hold requests", func() (bool, error) {
+		return r.ledger.OnWire(well) > 0 && r.ledger.OnWire(hang) > 0, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	postmaster := r.Postgres.PID()
+	frozen := time.Now()
+	r.freeze(postmaster)
+	defer r.thaw(postmaster)
+	if status, _ := program.Ready(t.Context()); status != http.StatusServiceUnavailable {
+		t.Errorf("/readyz answers %d while the database is silent", status)
+	}
+	// The last heartbeat was answered at most a moment before; the lanes stop four seconds after it was sent, and others may take them after five.
+	if err := Until(t.Context(), 5*time.Second-time.Since(frozen), "the requests on the wire are let go", func() (bool, error) { return r.ledger.OnWire(hang, well) == 0, nil }); err != nil {
+		t.Error(err)
+	}
+	t.Logf("the last request was let go %.1f s after the database had fallen silent", time.Since(frozen).Seconds())
+	if err := Until(t.Context(), 10*time.Second, "the lease is over", func() (bool, error) { return time.Since(frozen) > 6*time.Second, nil }); err != nil {
+		t.Fatal(err)
+	}
+	back := time.Now()
+	r.thaw(postmaster)
+	for _, p := range []*Place{hang, well} {
+		r.arrives(p, "after", back.Add(30*time.Second))
+	}
+	t.Logf("all lanes ran again %.1f s after the database spoke", time.Since(back).Seconds())
+	if v := r.balances(time.Minute); v.Delivered != v.Deliveries {
+		t.Errorf("%d of %d deliveries are delivered", v.Delivered, v.Deliveries)
+	}
+}
