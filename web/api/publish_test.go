@@ -149,7 +149,7 @@ func TestWhatCannotBePublished(t *testing.T) {
 		"far too many events":       {`{"events":[` + strings.Join(many, ",") + `]}`, fault.Invalid, []string{"events"}},
 		"a large item in between": {`{"events":[` + good + `,` + event("", `"`+strings.Repeat("a", outbox.MaxData)+`"`) + `,` + good + `]}`,
 			fault.TooLarge, []string{"events[1].data"}},
-		"one id, two contents": {`{"events":[` + event("same", "1") + `,` + event("same", "2") + `]}`, fault.Conflict, []string{"events[0].id"}},
+		"one id, two contents": {`{"events":[` + event("same", "1") + `,` + event("same", "2") + `]}`, fault.Conflict, []string{"events[1].id"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			problem := wantProblem(t, b.publish(t, c.body), c.kind)
