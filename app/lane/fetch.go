@@ -43,10 +43,11 @@ type fetch struct {
 	held       []string // ids handed out before and not yet committed
 	applied    int64    // the revision of the endpoint the lane works with
 
-	found bool
-	rev   int64
-	sends bool // the endpoint is active
-	open  bool // its door (not_before) is open
+	found  bool
+	rev    int64
+	preset string // of the endpoint or its tenant, whose change does not touch the revision
+	sends  bool   // the endpoint is active
+	open   bool   // its door (not_before) is open
 	// waiters: other lanes of the tenant are blocked by its cap.
 	waiters bool
 	items   []item
@@ -103,6 +104,7 @@ func scanFetch(rows pgx.Rows, byID map[string]*fetch) error {
 	var (
 		endpointID           string
 		rev                  *int64
+		preset               *string
 		sends, open, waiters *bool
 		delivery, eventID    *string
 		trigger, form        *string
@@ -115,11 +117,11 @@ func scanFetch(rows pgx.Rows, byID map[string]*fetch) error {
 		waited               *float64
 		priority             *int16
 	)
-	_, err := pgx.ForEachRow(rows, []any{&endpointID, &rev, &sends, &open, &waiters, &delivery, &day, &position, &eventID, &trigger, &failures,
+	_, err := pgx.ForEachRow(rows, []any{&endpointID, &rev, &preset, &sends, &open, &waiters, &delivery, &day, &position, &eventID, &trigger, &failures,
 		&unknowns, &resumes, &requestedBy, &form, &body, &waited, &priority}, func() error {
 		f := byID[endpointID]
 		if delivery == nil {
-			f.found, f.rev, f.sends, f.open, f.waiters = true, *rev, *sends, *open, *waiters
+			f.found, f.rev, f.preset, f.sends, f.open, f.waiters = true, *rev, *preset, *sends, *open, *waiters
 			return nil
 		}
 		it := item{DeliveryID: *delivery, Day: *day, Position: *position, EventID: *eventID, Trigger: *trigger, Failures: int(*failures),

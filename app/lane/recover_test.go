@@ -315,3 +315,24 @@ func TestMissingAttemptPartition(t *testing.T) {
 	r.run(`delete from workers`)
 	r.until(15*time.Second, 0, undone)
 }
+
+// A delivery whose event is no longer kept ends undelivered; nothing is sent in its place.
+func TestEventNoLongerKept(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var sent atomic.Int64
+	r.process(func(context.Context, sender.Request) sender.Outcome { sent.Add(1); return answer(200) })
+	ep := r.endpoint(dbtest.Endpoint{})
+	old := time.Now().AddDate(0, 0, -10)
+	kept := dbtest.AddEvent(t, r.Pool, dbtest.Event{TenantID: ep.TenantID, CreatedAt: old.AddDate(0, 0, -1)})
+	gone := dbtest.AddEvent(t, r.Pool, dbtest.Event{TenantID: ep.TenantID, CreatedAt: old})
+	r.run("drop table events_" + old.UTC().Format("20060102"))
+	first := r.delivery(dbtest.Delivery{Endpoint: ep, Event: gone})
+	second := r.delivery(dbtest.Delivery{Endpoint: ep, Event: kept})
+	if s := r.attempted(first, 1); s.status != "undelivered" || s.reason != lane.ReasonConfiguration {
+		t.Errorf("without its event: %+v", s)
+	}
+	if s := r.attempted(second, 1); s.status != "delivered" || sent.Load() != 1 {
+		t.Errorf("of eleven days ago: %+v, %d requests", s, sent.Load())
+	}
+}

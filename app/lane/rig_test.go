@@ -14,6 +14,8 @@ import (
 
 	"waybill/app/account"
 	"waybill/app/delivery"
+	"waybill/app/egress"
+	"waybill/app/endpoint"
 	"waybill/app/id"
 	"waybill/app/lane"
 	"waybill/app/outbox"
@@ -271,6 +273,23 @@ func (l lanes) Lock(ctx context.Context, tx pgx.Tx, ids ...string) error {
 
 func (l lanes) Wake(ctx context.Context, tx pgx.Tx, ids, tests []string) error {
 	return l.waker.Wake(ctx, tx, ids, tests)
+}
+
+func (l lanes) Settle(ctx context.Context, endpointID string, rev int64) error {
+	return lane.Settle(ctx, l.Pool, endpointID, rev)
+}
+
+// tests is package outbox as the operations see it.
+type tests struct{}
+
+func (tests) AddTest(ctx context.Context, tx pgx.Tx, t endpoint.Test) (string, string, error) {
+	return outbox.AddTest(ctx, tx, time.Now(), outbox.Test{TenantID: t.TenantID, EndpointID: t.EndpointID, Type: t.Type, Data: t.Data, RequestedBy: t.RequestedBy})
+}
+
+// endpoints are the operations on endpoints.
+func (r *rig) endpoints() *endpoint.Service {
+	return &endpoint.Service{DB: r.Pool, Audit: &account.Service{DB: r.Pool, Now: time.Now}, Ring: r.ring, Lanes: lanes{r}, Tests: tests{},
+		URLs: egress.URLOptions{}, KnowsPreset: func(string) bool { return true }, Now: time.Now, Log: r.log}
 }
 
 // resend is the operation of that name.

@@ -35,6 +35,9 @@ func (e *Engine) attempt(ctx context.Context, endpointID string, it *item, t *ta
 	if t.broken != "" {
 		return sender.Outcome{Class: sender.BadConfig, Started: r.started, Err: t.broken}
 	}
+	if it.Body == nil {
+		return sender.Outcome{Class: sender.BadConfig, Started: r.started, Err: "the event's text is no longer kept"}
+	}
 	signed, err := signing.Headers(t.scheme, t.signingKeys(r.started), it.EventID, r.started.Unix(), it.Body)
 	if err != nil {
 		return sender.Outcome{Class: sender.BadConfig, Started: r.started, Err: "this endpoint has no signing secret for its scheme; rotate its secret"}

@@ -238,13 +238,14 @@ func (l *lane) lastAnswerAt() time.Time { l.mu.Lock(); defer l.mu.Unlock(); retu
 func (l *lane) startFetch(ctx context.Context, n int) {
 	l.fetching, l.poked = true, false
 	f := &fetch{endpointID: l.endpointID, gen: l.gen, n: max(1, min(n, fetchMost, fetchBytes/max(1, l.largest))), held: l.heldIDs()}
+	preset := ""
 	if l.target != nil {
-		f.applied = l.target.rev
+		f.applied, preset = l.target.rev, l.target.preset
 	}
 	go func() {
 		var fresh *target
 		err := l.e.fetches.do(ctx, f)
-		if err == nil && f.found && (f.applied != f.rev) {
+		if err == nil && f.found && (f.applied != f.rev || preset != f.preset) {
 			read := &targetRead{endpointID: l.endpointID}
 			if err = l.e.targets.do(ctx, read); err == nil {
 				fresh = read.target

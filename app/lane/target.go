@@ -25,6 +25,7 @@ type target struct {
 	headerSetID *string
 	concurrency int
 	rate        int // requests a second; 0: no limit of its own
+	preset      string
 	policy      *policy.Policy
 	verified    bool // some attempt has succeeded before
 	// broken says why this endpoint cannot be sent to at all, in words for its tenant: a secret or header that no longer opens.
@@ -74,7 +75,7 @@ func (e *Engine) loadTargets(ctx context.Context, ids []string) (map[string]*tar
 		if rate != nil {
 			t.rate = int(*rate)
 		}
-		t.policy = e.policyFor(preset)
+		t.preset, t.policy = preset, e.policyFor(preset)
 		if t.headers, err = openHeaders(e.Ring, t.headerSetID, headers); err != nil {
 			t.broken = "the static headers of this endpoint cannot be read; set them again"
 			e.Logger.Error("endpoint's static headers do not open", "endpoint_id", id, "error", err)
