@@ -119,6 +119,9 @@ func TestFiltersThatCannotBeMatchNothing(t *testing.T) {
 	} {
 		got := who.get("/deliveries?" + query)
 		got.says(t, http.StatusUnprocessableEntity, "This filter is not valid", words, "Nothing matches")
+		if live := who.get("/deliveries/live?" + query); live.status != http.StatusNoContent {
+			t.Errorf("the stream of %q answered %d", query, live.status)
+		}
 		if strings.Contains(got.body, "<script>") {
 			t.Error("a filter is markup")
 		}

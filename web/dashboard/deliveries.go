@@ -241,7 +241,15 @@ func (d *Dashboard) deliveriesLive(w http.ResponseWriter, r *http.Request, calle
 		return err
 	}
 	f := path.DeliveryFilterOf(r.URL.Query()).At("")
-	if _, err := filterOf(v, f); err != nil {
+	filter, err := filterOf(v, f)
+	if err == nil {
+		_, err = d.Deliveries.List(r.Context(), caller, filter, "", 1)
+	}
+	if fault.KindOf(err) == fault.Invalid {
+		w.WriteHeader(http.StatusNoContent) // nothing can match it: an EventSource does not come back after this
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	endpoints, err := d.endpointsByID(r.Context(), caller)

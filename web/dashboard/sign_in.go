@@ -88,7 +88,7 @@ func (d *Dashboard) deadLink(w http.ResponseWriter, r *http.Request, token strin
 	if err != nil {
 		return err
 	}
-	sheet, status := page.DeadLink{Kind: page.LinkSignIn, Reason: page.LinkUnknown}, http.StatusNotFound
+	sheet, status := page.DeadLink{Kind: page.LinkSignIn, Reason: page.LinkUnknown, LinkOnly: true}, http.StatusNotFound
 	switch fate {
 	case account.LinkUsed:
 		sheet.Reason, status = page.LinkUsed, http.StatusGone
