@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	_ "time/tzdata" // tenants choose time zones; the image has no zone files
 
 	"github.com/alecthomas/kong"
 )
