@@ -98,6 +98,9 @@ func (l *Ledger) Places() []*Place {
 	return places
 }
 
+// IsDeleted says that a place's endpoint was, or is about to be.
+func (l *Ledger) IsDeleted(p *Place) bool { l.mu.Lock(); defer l.mu.Unlock(); return p.Deleted }
+
 // SetDeleted notes that a place's endpoint was deleted.
 func (l *Ledger) SetDeleted(p *Place) { l.mu.Lock(); defer l.mu.Unlock(); p.Deleted = true }
 
@@ -161,6 +164,9 @@ func (l *Ledger) arrive(it *Request, body []byte) int {
 	l.more = make(chan struct{})
 	return l.times[key]
 }
+
+// decide notes how a request is going to be answered.
+func (l *Ledger) decide(it *Request, a Answer) { l.mu.Lock(); defer l.mu.Unlock(); it.Answer = a }
 
 // end notes that the answer is about to be complete; leave, that the sender did not wait for it.
 func (l *Ledger) end(it *Request)   { l.finish(it, false) }

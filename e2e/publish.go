@@ -17,7 +17,6 @@ func (s *System) Endpoint(ctx context.Context, l *Ledger, r *Receiver, p *Place)
 	if p.Form == "" {
 		p.Form = "full"
 	}
-	l.AddPlace(p)
 	in := map[string]any{"url": r.URL(p.Key), "types": p.Types, "scheme": p.Scheme, "payload": p.Form}
 	if p.Limit > 0 {
 		in["limits"] = map[string]any{"concurrency": p.Limit}
@@ -28,6 +27,7 @@ func (s *System) Endpoint(ctx context.Context, l *Ledger, r *Receiver, p *Place)
 	}
 	p.EndpointID, p.Secret = made.ID, made.Secret
 	if p.Scheme == "v1" || p.Scheme == "hex" {
+		l.AddPlace(p)
 		return nil
 	}
 	var public struct {
@@ -42,6 +42,7 @@ func (s *System) Endpoint(ctx context.Context, l *Ledger, r *Receiver, p *Place)
 		return fmt.Errorf("%s has %d public keys", p.EndpointID, len(public.Keys))
 	}
 	p.PublicKey = public.Keys[0].Key
+	l.AddPlace(p)
 	return nil
 }
 

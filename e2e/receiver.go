@@ -73,10 +73,11 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		it.Bad = err.Error()
 	}
 	n := r.ledger.arrive(it, body)
-	it.Answer = Answer{Kind: Reply, Status: http.StatusOK}
+	answer := Answer{Kind: Reply, Status: http.StatusOK}
 	if place.Script != nil && !r.isCalm() {
-		it.Answer = place.Script(Hit{Place: place, ID: it.ID, N: n})
+		answer = place.Script(Hit{Place: place, ID: it.ID, N: n})
 	}
+	r.ledger.decide(it, answer)
 	r.answer(w, q, it)
 }
 

@@ -19,10 +19,12 @@ type trouble struct {
 	make   func(context.Context, *rand.Rand) error
 }
 
-func (c *chaos) note(name string) {
+// note counts a trouble and says how often there was one of its name.
+func (c *chaos) note(name string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.done[name]++
+	return c.done[name]
 }
 
 // stream makes one trouble after the other until ctx ends.
@@ -210,7 +212,7 @@ func (c *chaos) act(ctx context.Context, p *e2e.Place, method, action string) (r
 }
 
 func (c *chaos) somePlace(random *rand.Rand) *e2e.Place {
-	living := slices.DeleteFunc(slices.Clone(c.places), func(p *e2e.Place) bool { return p.Deleted })
+	living := slices.DeleteFunc(slices.Clone(c.places), c.ledger.IsDeleted)
 	return pick(random, living...)
 }
 
@@ -246,10 +248,10 @@ func (c *chaos) sendTest(ctx context.Context, random *rand.Rand) error {
 }
 
 func (c *chaos) delete(ctx context.Context, random *rand.Rand) error {
-	if c.done["endpoint deleted"] > 2 {
+	p := c.somePlace(random)
+	if c.note("endpoint chosen for deletion") > 2 {
 		return nil // leave somebody to send to
 	}
-	p := c.somePlace(random)
 	c.ledger.SetDeleted(p)
 	_, err := c.act(ctx, p, http.MethodDelete, "")
 	c.tell("delete %s: %v", p.Key, err)
