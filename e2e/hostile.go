@@ -11,16 +11,13 @@ import (
 	"time"
 )
 
-// bomb is 256 MB of zeros, compressed.
-var bomb = sync.OnceValue(func() []byte {
+// bomb is 512 MB of zeros, compressed: a megabyte as one member of a gzip file, which may have any number of them.
+var bomb = sync.OnceValue(func() string {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	zeros := make([]byte, 1<<20)
-	for range 256 {
-		_, _ = z.Write(zeros) // a bytes.Buffer takes everything
-	}
+	_, _ = z.Write(make([]byte, 1<<20)) // a bytes.Buffer takes everything
 	_ = z.Close()
-	return b.Bytes()
+	return strings.Repeat(b.String(), 512)
 })
 
 // raw answers without net/http's help, which would not let us.
@@ -35,6 +32,7 @@ func (r *Receiver) raw(w http.ResponseWriter, it *Request) {
 	go func() {
 		defer close(gone)
 		_, _ = io.Copy(io.Discard, conn)
+		r.ledger.leave(it) // unless it has ended
 	}()
 	once := func(text string) {
 		r.ledger.end(it)
@@ -61,7 +59,7 @@ func (r *Receiver) raw(w http.ResponseWriter, it *Request) {
 	case BigHead:
 		r.stream(it, conn, gone, "HTTP/1.1 200 OK\r\n", strings.Repeat("Set-Cookie: "+strings.Repeat("x", 1000)+"\r\n", 1000)+"\r\n", 0)
 	case Bomb:
-		r.stream(it, conn, gone, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nConnection: close\r\n\r\n", string(bomb()), 0)
+		r.stream(it, conn, gone, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nConnection: close\r\n\r\n", bomb(), 0)
 	case Endless:
 		r.stream(it, conn, gone, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n", strings.Repeat("more and ", 4000), time.Millisecond)
 	case Storm:

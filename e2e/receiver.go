@@ -107,7 +107,7 @@ const (
 	CutHead  Kind = "cut head"  // the connection ends within the head
 	CutBody  Kind = "cut body"  // 200, and the connection ends within the body
 	NULs     Kind = "nuls"      // 500 with NUL bytes in header and body
-	Bomb     Kind = "bomb"      // 200 with a small gzip body that is 256 MB
+	Bomb     Kind = "bomb"      // 200 with a small gzip body that is 512 MB
 	Endless  Kind = "endless"   // 200 with a body that never ends
 	Storm    Kind = "storm"     // 103, again and again
 	Garbage  Kind = "garbage"   // not HTTP
