@@ -329,17 +329,16 @@ func TestTooManyTunnelsAreOverload(t *testing.T) {
 	p := startProxy(t, Config{Allow: receivers, MaxTunnels: 1}, nil)
 	open := listen(t, echo)
 	for name, ask := range clients {
-		first, _ := ask(t, p, open)
+		// The tunnel of the client before may still be on its way out.
+		var first net.Conn
+		within(t, func() bool { first, _ = ask(t, p, open); return first != nil })
 		conn, resp := ask(t, p, open)
 		if conn != nil || resp.Header.Get(VerdictHeader) != string(Overloaded) || resp.StatusCode != 429 {
 			t.Errorf("%s: the second tunnel: %v", name, resp)
 		}
 		first.Close()
 		within(t, func() bool { return p.Tunnels() == 0 })
-		if got := verdict(t, ask, p, open); got != Connected {
-			t.Errorf("%s: after the first was closed: %q", name, got)
-		}
-		within(t, func() bool { return p.Tunnels() == 0 })
+		within(t, func() bool { return verdict(t, ask, p, open) == Connected })
 	}
 }
 
