@@ -258,7 +258,10 @@ func (l *lane) startFetch(ctx context.Context, n int) {
 			}
 		}
 		l.mu.Lock()
-		l.fetching, l.hasFetched, l.fetched, l.fetchErr = false, true, *f, err
+		l.fetching, l.hasFetched, l.fetchErr = false, true, err
+		if err == nil {
+			l.fetched = *f // after an error its batch may still be writing to it
+		}
 		if fresh != nil {
 			l.target = fresh
 			l.poked = true // tell the row which revision is in force now
