@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // steady publishes a few events for every place, again and again, until stop is called, and goes on when the database is away: an event counts as
@@ -170,4 +172,54 @@ func TestPostgresSilent(t *testing.T) {
 	if v := r.balances(time.Minute); v.Delivered != v.Deliveries {
 		t.Errorf("%d of %d deliveries are delivered", v.Delivered, v.Deliveries)
 	}
+}
+
+// TestConnectionsCut ends the program's connections to Postgres several times a second, so that now and then a commit's answer is lost: nobody may take that
+// for a failure and forget what was committed.
+func TestConnectionsCut(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, quick, false)
+	for range 2 {
+		r.start(Launch{})
+	}
+	var places []*Place
+	for n := range 3 {
+		uid := fmt.Sprintf("cut-%d", n)
+		r.tenant(uid, 4)
+		for i := range 8 {
+			wait := time.Duration(r.random.IntN(10)) * time.Millisecond
+			places = append(places, r.place(uid, fmt.Sprintf("%s-%d", uid, i), Always(Answer{Kind: Reply, Status: http.StatusOK, After: wait}), func(p *Place) { p.Limit = 2 }))
+		}
+	}
+	stop := r.steady(places, 100*time.Millisecond)
+	tick := time.NewTicker(150 * time.Millisecond)
+	defer tick.Stop()
+	cut := 0
+	for begun := time.Now(); time.Since(begun) < 8*time.Second; <-tick.C {
+		cut += r.count(`select count(pg_terminate_backend(pid)) from pg_stat_activity where datname = current_database() and application_name like 'waybill%'`)
+	}
+	stop()
+	t.Logf("%d connections were cut", cut)
+	if v := r.balances(30 * time.Second); v.Delivered != v.Deliveries {
+		t.Errorf("%d of %d deliveries are delivered", v.Delivered, v.Deliveries)
+		for _, line := range r.stuck() {
+			t.Log(line)
+		}
+	}
+}
+
+// stuck says where the lanes are that have something due.
+func (r *rig) stuck() []string {
+	rows, err := r.Pool.Query(r.t.Context(), `
+		select format('%s %s gen %s since %s, slots %s, owner %s (lease until %s)', l.endpoint_id, l.state, l.gen, l.since, l.slots, l.owner, w.lease_until)
+		from lanes l left join workers w on w.id = l.owner
+		where exists (select from due d where d.endpoint_id = l.endpoint_id)`)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return []string{err.Error()}
+	}
+	return append(lines, fmt.Sprintf("at %s", time.Now().UTC()))
 }

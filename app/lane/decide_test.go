@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -266,4 +267,18 @@ func (s *slotSim) wrong() string {
 		return fmt.Sprintf("%d slots are given, the cap is %d", sum, s.cap)
 	}
 	return ""
+}
+
+// TestLostAnswer: when the database's answer to a request for slots is lost, the lane goes on with what its row has at least.
+func TestLostAnswer(t *testing.T) {
+	t.Parallel()
+	l := &lane{slots: 7, verified: "https://example.com", ok: true}
+	l.applied(&control{mine: true, slots: 5}, errors.New("connection reset"))
+	if l.slots != 1 || l.lost || !l.ok || l.verified == "" {
+		t.Errorf("after a lost answer: %d slots, lost %v, ok %v, verified %q; want 1 slot and everything else as it was", l.slots, l.lost, l.ok, l.verified)
+	}
+	l.applied(&control{mine: true, slots: 5}, nil)
+	if l.slots != 5 || l.ok {
+		t.Errorf("after the next answer: %d slots, ok %v", l.slots, l.ok)
+	}
 }

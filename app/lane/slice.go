@@ -361,6 +361,8 @@ func (l *lane) applied(c *control, err error) {
 	defer l.mu.Unlock()
 	switch {
 	case err != nil:
+		// If only the answer was lost, the row may have fewer slots than we think, and others have the rest. It never has fewer than one.
+		l.slots = min(l.slots, 1)
 	case !c.mine:
 		l.lost = true
 	default:
@@ -384,6 +386,7 @@ func (l *lane) finish(ctx context.Context, yield bool) bool {
 	c.yield = yield
 	err := l.e.controls.do(ctx, c)
 	if err != nil {
+		l.applied(c, err)
 		l.pause(ctx, err)
 		return ctx.Err() != nil
 	}
