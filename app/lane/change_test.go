@@ -36,6 +36,9 @@ type start struct {
 }
 
 func (o *observed) send(ctx context.Context, q sender.Request) sender.Outcome {
+	if ctx.Err() != nil {
+		return sender.Outcome{Class: sender.Canceled}
+	}
 	o.mu.Lock()
 	if o.starts == nil {
 		o.starts = map[string][]start{}

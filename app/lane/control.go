@@ -19,6 +19,7 @@ var (
 	sqlMove        = queries.SQL("LaneMove")
 	sqlUnblock     = queries.SQL("LaneUnblock")
 	sqlVerified    = queries.SQL("EndpointVerified")
+	sqlWorkerAlive = queries.SQL("WorkerAlive")
 )
 
 // What a lane asks of the control loop.
@@ -45,6 +46,7 @@ type control struct {
 
 	// The answer.
 	mine       bool // claim: taken; adjust, finish: the lane is still held
+	noLease    bool // claim: this process may take nothing, because others count it as dead
 	slots      int
 	warm       bool // claim: an attempt has succeeded in the last minute
 	waiters    bool // others of the tenant are blocked
@@ -62,7 +64,7 @@ func (e *Engine) steerTx(ctx context.Context, tx pgx.Tx, batch []*control) error
 	verified := map[string]string{}
 	for _, c := range batch {
 		// A transaction that is tried again after a deadlock starts from a clean answer.
-		c.mine, c.slots, c.waiters, c.housekeep, c.newTickets = false, 0, false, false, nil
+		c.mine, c.noLease, c.slots, c.waiters, c.housekeep, c.newTickets = false, false, 0, false, false, nil
 		tenantIDs = append(tenantIDs, c.tenantID)
 		endpointIDs = append(endpointIDs, c.endpointID)
 		if c.verified != "" {
@@ -72,17 +74,21 @@ func (e *Engine) steerTx(ctx context.Context, tx pgx.Tx, batch []*control) error
 	tenantIDs = sorted(tenantIDs)
 	endpointIDs = sorted(endpointIDs)
 
-	looks, tenants, err := readForControl(ctx, tx, tenantIDs, endpointIDs)
+	worker := e.WorkerID()
+	looks, tenants, alive, err := readForControl(ctx, tx, tenantIDs, endpointIDs, worker)
 	if err != nil {
 		return err
 	}
-	worker := e.WorkerID()
 	moves := map[string]move{}
 	freed := map[string]int{}
 	for _, c := range batch {
 		l, t := looks[c.endpointID], tenants[c.tenantID]
 		if l == nil || t == nil {
 			continue // the endpoint or its tenant is gone for good: the ticket is stale
+		}
+		if c.verb == claim && !alive {
+			c.noLease = true
+			continue
 		}
 		before := l.Slots
 		if m, ok := e.decide(c, l, t, worker); ok {
@@ -168,10 +174,12 @@ func (e *Engine) decide(c *control, l *look, t *tenant, worker string) (move, bo
 	return move{State: stateRunning, Gen: l.Gen, Owner: worker, Slots: c.slots, Suspect: l.Suspect, OK: c.ok}, true
 }
 
-// readForControl locks and looks, in one round trip of four statements.
-func readForControl(ctx context.Context, tx pgx.Tx, tenantIDs, endpointIDs []string) (map[string]*look, map[string]*tenant, error) {
-	looks := make(map[string]*look, len(endpointIDs))
-	tenants := make(map[string]*tenant, len(tenantIDs))
+// readForControl locks and looks, in one round trip. alive says that the worker's lease is not over.
+func readForControl(ctx context.Context, tx pgx.Tx, tenantIDs, endpointIDs []string, worker string) (
+	looks map[string]*look, tenants map[string]*tenant, alive bool, err error,
+) {
+	looks = make(map[string]*look, len(endpointIDs))
+	tenants = make(map[string]*tenant, len(tenantIDs))
 	b := &pgx.Batch{}
 	b.Queue(sqlTenantLock, tenantIDs)
 	b.Queue(sqlLock, endpointIDs)
@@ -199,10 +207,11 @@ func readForControl(ctx context.Context, tx pgx.Tx, tenantIDs, endpointIDs []str
 		}
 		return rows.Err()
 	})
+	b.Queue(sqlWorkerAlive, worker).QueryRow(func(row pgx.Row) error { return row.Scan(&alive) })
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return nil, nil, fmt.Errorf("lock and look at lanes: %w", err)
+		return nil, nil, false, fmt.Errorf("lock and look at lanes: %w", err)
 	}
-	return looks, tenants, nil
+	return looks, tenants, alive, nil
 }
 
 // writeMoves writes the decisions and returns a ticket for each lane that was queued.

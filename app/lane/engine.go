@@ -59,8 +59,11 @@ type Config struct {
 // detachedMost lanes may wait for hanging receivers beside those that hold a place in River's queue.
 const detachedMost = 5000
 
-// ErrDraining is returned by Work while the process stops: the ticket is not used.
-var ErrDraining = errors.New("lane: this process is stopping")
+// Errors of Work: the ticket is not used, and may be given to another process or to this one later.
+var (
+	ErrDraining = errors.New("lane: this process is stopping")
+	ErrNoLease  = errors.New("lane: this process has no lease just now; it is joining again")
+)
 
 // Engine runs the lanes of one process.
 type Engine struct {
@@ -155,13 +158,16 @@ func (e *Engine) Work(ctx context.Context, t Ticket) error {
 	e.working.Add(1)
 	defer e.working.Add(-1)
 	c := &control{verb: claim, endpointID: t.EndpointID, tenantID: t.TenantID, gen: t.Gen}
-	lease := e.currentLease()
 	if err := e.controls.do(ctx, c); err != nil {
 		return fmt.Errorf("claim lane: %w", err)
+	}
+	if c.noLease {
+		return ErrNoLease
 	}
 	if !c.mine {
 		return nil
 	}
+	lease := e.currentLease() // after the claim: if it was made under an older one, the first fetch finds that out
 	l := &lane{e: e, endpointID: t.EndpointID, tenantID: t.TenantID, gen: t.Gen, slots: c.slots, proven: c.warm, waiters: c.waiters, suspect: t.Suspect,
 		kicked: make(chan struct{}, 1), hung: make(chan struct{}), done: make(chan struct{}),
 		onWire: map[string]time.Time{}, answered: map[string]struct{}{}}

@@ -336,3 +336,20 @@ func TestEventNoLongerKept(t *testing.T) {
 		t.Errorf("of eleven days ago: %+v, %d requests", s, sent.Load())
 	}
 }
+
+// A ticket that failed because the database did, several times in a row, is tried again as soon as that is back.
+func TestTicketsAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	d := r.delivery(dbtest.Delivery{Endpoint: r.endpoint(dbtest.Endpoint{})})
+	r.run(`alter table tenants rename to tenants_away`)
+	r.process(always(200))
+	r.until(15*time.Second, 1, `select count(*) from river_job where kind = 'lane' and attempt >= 3`)
+	r.run(`alter table tenants_away rename to tenants`)
+	begun := time.Now()
+	r.until(10*time.Second, 0, undone)
+	t.Logf("delivered %s after the end of the outage", time.Since(begun))
+	if s := r.state(d); s.attempts != 1 {
+		t.Errorf("%+v", s)
+	}
+}

@@ -49,7 +49,17 @@ func (e *Engine) attempt(ctx context.Context, endpointID string, it *item, t *ta
 	}
 	r.own = len(r.headers)
 	all := append(r.headers, t.headers...)
+	if r.lane.refuses(it) {
+		return sender.Outcome{Class: sender.Canceled, Started: r.started}
+	}
 	return e.Sender.Send(ctx, sender.Request{EndpointID: endpointID, URL: t.url, Header: all, Body: it.Body, Timeout: t.policy.Timeout, MaxConns: t.concurrency})
+}
+
+// refuses is the last look before a request starts: much can have happened since it was decided on, on a machine that is busy.
+func (l *lane) refuses(it *item) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lost || l.closed || l.inactive && it.Trigger != triggerTest
 }
 
 func (l *lane) isLost() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.lost }

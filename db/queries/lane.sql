@@ -271,6 +271,10 @@ update workers set lease_until = statement_timestamp() + $2::interval
 where id = $1 and lease_until > statement_timestamp()
 returning 1;
 
+-- name: WorkerAlive
+-- all tenants: whether a process may take lanes.
+select exists (select from workers where id = $1 and lease_until > statement_timestamp());
+
 -- name: WorkerStop
 -- all tenants: this process leaves.
 delete from workers where id = $1;
