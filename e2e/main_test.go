@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 		_ = f.Value.Set("4") // a number
 	}
 	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "waybill-e2e-test-")
+		dir, err := TempDir("waybill-e2e-test-")
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1

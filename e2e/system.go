@@ -71,7 +71,7 @@ func New(ctx context.Context, o Options) (_ *System, err error) {
 			s.Close()
 		}
 	}()
-	if s.Dir, err = os.MkdirTemp("", "waybill-e2e-"); err != nil {
+	if s.Dir, err = TempDir("waybill-e2e-"); err != nil {
 		return nil, err
 	}
 	if o.Policy != "" {
@@ -99,6 +99,15 @@ func New(ctx context.Context, o Options) (_ *System, err error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// TempDir makes a folder that a server's unprivileged account can enter: Postgres would be put elsewhere otherwise, and left there.
+func TempDir(prefix string) (string, error) {
+	dir, err := os.MkdirTemp("", prefix)
+	if err != nil {
+		return "", err
+	}
+	return dir, os.Chmod(dir, 0o755)
 }
 
 // StartPostgres starts a server with fsync on and room for many processes. The folder must not be another server's.
