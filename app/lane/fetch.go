@@ -50,6 +50,7 @@ type fetch struct {
 	open   bool   // its door (not_before) is open
 	// waiters: other lanes of the tenant are blocked by its cap.
 	waiters bool
+	cap     int // the tenant's
 	items   []item
 }
 
@@ -106,6 +107,7 @@ func scanFetch(rows pgx.Rows, byID map[string]*fetch) error {
 		rev                  *int64
 		preset               *string
 		sends, open, waiters *bool
+		tenantCap            *int32
 		delivery, eventID    *string
 		trigger, form        *string
 		day                  *time.Time
@@ -117,11 +119,11 @@ func scanFetch(rows pgx.Rows, byID map[string]*fetch) error {
 		waited               *float64
 		priority             *int16
 	)
-	_, err := pgx.ForEachRow(rows, []any{&endpointID, &rev, &preset, &sends, &open, &waiters, &delivery, &day, &position, &eventID, &trigger, &failures,
+	_, err := pgx.ForEachRow(rows, []any{&endpointID, &rev, &preset, &sends, &open, &waiters, &tenantCap, &delivery, &day, &position, &eventID, &trigger, &failures,
 		&unknowns, &resumes, &requestedBy, &form, &body, &waited, &priority}, func() error {
 		f := byID[endpointID]
 		if delivery == nil {
-			f.found, f.rev, f.preset, f.sends, f.open, f.waiters = true, *rev, *preset, *sends, *open, *waiters
+			f.found, f.rev, f.preset, f.sends, f.open, f.waiters, f.cap = true, *rev, *preset, *sends, *open, *waiters, int(*tenantCap)
 			return nil
 		}
 		it := item{DeliveryID: *delivery, Day: *day, Position: *position, EventID: *eventID, Trigger: *trigger, Failures: int(*failures),

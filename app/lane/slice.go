@@ -3,6 +3,7 @@ package lane
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 )
@@ -39,6 +40,7 @@ type lane struct {
 	lastAnswer time.Time
 	fetching   bool
 	largest    int // bytes of the largest body fetched
+	cap        int // the tenant's, when it was last read
 	fetched    fetch
 	fetchErr   error
 	hasFetched bool
@@ -87,7 +89,8 @@ func (l *lane) run(ctx context.Context) {
 	l.claimed, l.lastAnswer = now, now
 	sliceStart, lastGrow := now, now
 	nextFetch, poll, ask, more, busy := now, pollFirst, 2*l.slots, true, now
-	var fetchedAt time.Time
+	var lookedAt, fetchedAt time.Time // the last fetch, and the last one for which there was too little to do
+	hungry := true                    // the last fetch was one of those
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 
@@ -104,13 +107,16 @@ func (l *lane) run(ctx context.Context) {
 			} else {
 				more, poll = l.take(poll)
 				nextFetch = now.Add(poll)
-				if more && now.Sub(fetchedAt) < fetchConsumed {
+				if hungry && more && now.Sub(fetchedAt) < fetchConsumed {
 					ask = min(2*ask, fetchMost)
-				} else if more && now.Sub(fetchedAt) > fetchSlow {
+				} else if hungry && more && now.Sub(fetchedAt) > fetchSlow {
 					ask = max(ask/2, 2*l.slots)
 				}
 			}
-			fetchedAt = now
+			lookedAt = now
+			if hungry {
+				fetchedAt = now
+			}
 		}
 		if l.lost {
 			l.mu.Unlock()
@@ -127,8 +133,11 @@ func (l *lane) run(ctx context.Context) {
 		quiet := len(l.onWire) == 0 && len(l.answered) == 0
 		idle := quiet && len(l.buffer) == 0
 		stuck := len(l.onWire) > 0 && now.Sub(l.lastAnswer) > hungAfter && now.Sub(oldest(l.onWire, now)) > hungAfter
-		wantFetch := !l.fetching && !l.closed &&
-			(l.poked || l.target == nil || !now.Before(nextFetch) || (more && len(l.buffer) < max(2*l.slots, ask/2)))
+		enough := len(l.buffer) >= max(2*l.slots, ask/2)
+		if enough && l.target != nil && l.fetchErr == nil {
+			nextFetch = lookedAt.Add(pollMost) // only to read the endpoint again
+		}
+		wantFetch := !l.fetching && !l.closed && (l.poked || l.target == nil || !now.Before(nextFetch) || (more && !enough))
 		endOfSlice := now.Sub(sliceStart) > sliceLength && !l.closed
 		waiters := l.waiters
 		grow := l.proven && !l.closed && !l.suspect && len(l.buffer) > 0 && (len(l.buffer) >= l.slots || stuck) && len(l.onWire) >= l.slots &&
@@ -141,7 +150,11 @@ func (l *lane) run(ctx context.Context) {
 		lingering := exhausted && !waiters && !draining && now.Sub(busy) < linger && !l.e.crowded()
 		inactive := l.inactive
 		if wantFetch {
-			l.startFetch(ctx, max(ask, 1))
+			n := max(ask, 1)
+			if hungry = !enough; enough {
+				n = l.room()
+			}
+			l.startFetch(ctx, n)
 		}
 		l.mu.Unlock()
 
@@ -237,7 +250,7 @@ func (l *lane) lastAnswerAt() time.Time { l.mu.Lock(); defer l.mu.Unlock(); retu
 // startFetch asks for more, aside. mu is held.
 func (l *lane) startFetch(ctx context.Context, n int) {
 	l.fetching, l.poked = true, false
-	f := &fetch{endpointID: l.endpointID, gen: l.gen, n: max(1, min(n, fetchMost, fetchBytes/max(1, l.largest))), held: l.heldIDs()}
+	f := &fetch{endpointID: l.endpointID, gen: l.gen, n: min(n, fetchMost, max(1, fetchBytes/max(1, l.largest))), held: l.heldIDs()}
 	preset := ""
 	if l.target != nil {
 		f.applied, preset = l.target.rev, l.target.preset
@@ -296,7 +309,15 @@ func (l *lane) take(poll time.Duration) (more bool, next time.Duration) {
 	}
 	l.waiters = f.waiters
 	l.inactive = !f.sends
-	l.buffer = append(l.buffer, f.items...)
+	if l.cap > f.cap {
+		l.closed = true // others count on it that the tenant's lanes have no more than this: take the lane anew
+	}
+	l.cap = f.cap
+	tests := 0
+	for tests < len(f.items) && f.items[tests].Trigger == triggerTest {
+		tests++
+	}
+	l.buffer = append(slices.Insert(l.buffer, 0, f.items[:tests]...), f.items[tests:]...)
 	for i := range f.items {
 		if f.items[i].Trigger == triggerFirst {
 			l.e.metrics.waited(f.items[i].waited)
@@ -307,6 +328,14 @@ func (l *lane) take(poll time.Duration) (more bool, next time.Duration) {
 		return len(f.items) >= f.n, pollFirst
 	}
 	return false, min(2*poll, pollMost)
+}
+
+// room is how many more a lane asks for that has enough to do: one, in case it goes before the others, and none when it holds very many.
+func (l *lane) room() int {
+	if len(l.buffer) >= 2*fetchMost {
+		return 0
+	}
+	return 1
 }
 
 // keepTests drops what was handed to us but not started, or all of it but the tests: it stays due and is fetched, or held, later. mu is held.

@@ -118,7 +118,8 @@ returning l.endpoint_id, l.tenant_id, l.gen, l.suspect;
 with mine as materialized (
     select l.endpoint_id, l.tenant_id, u.n, string_to_array(u.held, ',') as held, u.applied, e.rev, e.deleted_at is null as alive,
            e.state = 'active' and e.deleted_at is null and t.suspended_at is null as sends,
-           coalesce(l.not_before <= statement_timestamp(), true) as open, coalesce(e.preset, t.preset, '') as preset
+           coalesce(l.not_before <= statement_timestamp(), true) as open, coalesce(e.preset, t.preset, '') as preset,
+           t.concurrency as cap
     from unnest($1::text[], $2::bigint[], $3::integer[], $4::text[], $6::bigint[]) as u(endpoint_id, gen, n, held, applied)
     join lanes l on l.endpoint_id = u.endpoint_id
     join endpoints e on e.id = l.endpoint_id
@@ -152,13 +153,13 @@ with mine as materialized (
     where l.endpoint_id = m.endpoint_id
 )
 select m.endpoint_id, m.rev, m.preset, m.sends, m.open,
-       exists (select from lanes b where b.tenant_id = m.tenant_id and b.state = 'blocked') as waiters,
+       exists (select from lanes b where b.tenant_id = m.tenant_id and b.state = 'blocked') as waiters, m.cap,
        null::text as delivery_id, null::date as day, null::bigint as position, null::text as event_id, null::text as trigger,
        null::integer as failures, null::smallint as unknowns, null::boolean as resumes, null::text as requested_by, null::text as form,
        null::text as body, null::float8 as waited, null::smallint as priority
 from mine m
 union all
-select p.endpoint_id, null, null, null, null, null, p.delivery_id, p.day, p.position, p.event_id, p.trigger, p.failures, p.unknowns,
+select p.endpoint_id, null, null, null, null, null, null, p.delivery_id, p.day, p.position, p.event_id, p.trigger, p.failures, p.unknowns,
        p.resume_at is not null, p.requested_by, p.form, e.body, extract(epoch from statement_timestamp() - p.next_at)::float8, p.priority
 from picked p
 left join lateral (
