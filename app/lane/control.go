@@ -118,7 +118,7 @@ func (e *Engine) steerTx(ctx context.Context, tx pgx.Tx, batch []*control) error
 		if t.Blocked == 0 || t.Cap <= t.Slots {
 			continue
 		}
-		unblocked, err := queryTickets(ctx, tx, sqlUnblock, id, t.Cap-t.Slots)
+		unblocked, err := queryTickets(ctx, tx, sqlUnblock, id, t.Cap-t.Slots, t.suspectsMay())
 		if err != nil {
 			return fmt.Errorf("unblock lanes: %w", err)
 		}

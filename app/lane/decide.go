@@ -25,6 +25,9 @@ type tenant struct {
 	Cap, Slots, Suspects, Running, Blocked int
 }
 
+// suspectsMay says that endpoints which hang have not used up their half of the cap. The statements that wake blocked lanes say the same.
+func (t *tenant) suspectsMay() bool { return t.Suspects < max(1, t.Cap/2) }
+
 // sendable is how many due deliveries the lane may send now. A closed door or an inactive endpoint lets tests through only.
 func (l *look) sendable() int {
 	switch {
@@ -62,7 +65,7 @@ const coldSlots = 2
 // lately, so that endpoints that hang reserve little before they are known to hang. Suspects together never hold more than half of the cap.
 func claimSlots(l *look, t *tenant) int {
 	left := t.Cap - t.Slots
-	if left < 1 || (l.Suspect && t.Suspects >= max(1, t.Cap/2)) {
+	if left < 1 || (l.Suspect && !t.suspectsMay()) {
 		return 0
 	}
 	due := l.sendable()

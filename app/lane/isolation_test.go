@@ -130,3 +130,45 @@ func TestSlowReceiverOfMuch(t *testing.T) {
 		t.Errorf("the test event was sent when %d deliveries were left of 3000", n)
 	}
 }
+
+// Lanes of endpoints that hang wait for their half of the cap without being tried again and again, and a healthy one goes by.
+func TestBlockedSuspectsRest(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.process(func(ctx context.Context, q sender.Request) sender.Outcome {
+		if strings.Contains(q.URL, "hangs") {
+			return hang(ctx, q)
+		}
+		return answer(200)
+	})
+	tenant := dbtest.AddTenant(t, r.Pool, dbtest.Tenant{Concurrency: 6})
+	for range 9 {
+		ep := r.endpoint(dbtest.Endpoint{TenantID: tenant.ID, URL: "https://hangs.example.com/"})
+		r.run(`update lanes set suspect = true where endpoint_id = $1`, ep.ID)
+		r.delivery(dbtest.Delivery{Endpoint: ep})
+	}
+	states := `select count(*) from (select count(*) filter (where state = 'running') as running, count(*) filter (where state = 'blocked') as blocked from lanes where suspect) x
+		where running = 3 and blocked = 6`
+	r.until(10*time.Second, 1, states)
+	tickets := `select coalesce(max(id), 0) from river_job`
+	before := r.count(tickets)
+	healthy := r.endpoint(dbtest.Endpoint{TenantID: tenant.ID, URL: "https://healthy.example.com/"})
+	const rounds = 8
+	for range rounds {
+		begun := time.Now()
+		d := r.delivery(dbtest.Delivery{Endpoint: healthy})
+		r.attempted(d, 1)
+		if took := time.Since(begun); took > 2*time.Second {
+			t.Errorf("the healthy endpoint's delivery took %s\n%s", took, r.dump())
+		}
+		r.until(5*time.Second, 1, `select count(*) from lanes where endpoint_id = $1 and state = 'idle'`, healthy.ID)
+	}
+	// Two sweeps at least have looked at what is blocked.
+	time.Sleep(1200 * time.Millisecond)
+	if n := r.count(tickets) - before; n > rounds+3 {
+		t.Errorf("%d tickets for %d deliveries: the blocked lanes are tried again and again", n, rounds)
+	}
+	if n := r.count(states); n != 1 {
+		t.Error(r.dump())
+	}
+}

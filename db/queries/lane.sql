@@ -93,11 +93,12 @@ from unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::integer[], $6:
 where l.endpoint_id = m.endpoint_id;
 
 -- name: LaneUnblock
--- Lanes of tenant $1 that wait for its cap, healthy and oldest first, up to $2. Rows that somebody holds are left to the sweeper.
+-- Lanes of tenant $1 that wait for its cap, healthy and oldest first, up to $2; suspects only while their half of it is not used up ($3). Rows that
+-- somebody holds are left to the sweeper.
 with w as (
     select endpoint_id
     from lanes
-    where tenant_id = $1 and state = 'blocked'
+    where tenant_id = $1 and state = 'blocked' and (not suspect or $3)
     order by suspect, since
     limit $2
     for no key update skip locked
@@ -359,17 +360,19 @@ limit 100
 for no key update of l skip locked;
 
 -- name: SweepBlocked
--- all tenants: blocked lanes of tenants that have slots free again, as many as there are slots.
+-- all tenants: blocked lanes of tenants that have slots free again, as many as there are slots; suspects only while their half is not used up.
 with w as (
     select b.endpoint_id
     from (select distinct tenant_id from lanes where state = 'blocked') waiting
     join tenants t on t.id = waiting.tenant_id
     cross join lateral (
-        select coalesce(sum(r.slots), 0) as used from lanes r where r.tenant_id = t.id and r.state = 'running'
+        select coalesce(sum(r.slots), 0) as used, coalesce(sum(r.slots) filter (where r.suspect), 0) as suspects
+        from lanes r
+        where r.tenant_id = t.id and r.state = 'running'
     ) u
     cross join lateral (
         select x.endpoint_id from lanes x
-        where x.tenant_id = t.id and x.state = 'blocked'
+        where x.tenant_id = t.id and x.state = 'blocked' and (not x.suspect or u.suspects < greatest(1, t.concurrency / 2))
         order by x.suspect, x.since
         limit greatest(0, t.concurrency - u.used)
     ) b
