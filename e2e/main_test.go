@@ -126,11 +126,14 @@ func newRandom(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// looksBack fails the test when a process panicked or raced, and shows the logs of a test that failed.
+// looksBack fails the test when a process panicked, raced or ended by itself, and shows the logs of a test that failed.
 func (r *rig) looksBack() {
 	for _, p := range r.Ever() {
 		for _, crash := range p.Crashes() {
 			r.t.Errorf("%s: %s", p.Name, crash)
+		}
+		if died := p.Died(); died != "" {
+			r.t.Error(died)
 		}
 		if r.t.Failed() {
 			r.t.Logf("%s:\n%s", p.Name, loud(p.Log()))

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -28,6 +29,7 @@ type Program struct {
 	pid   int
 	ended chan struct{} // closed when it has ended
 	ready chan struct{} // closed when it has said its address
+	asked atomic.Bool   // somebody here has ended it, or tried to
 
 	mu    sync.Mutex
 	addr  string
@@ -151,12 +153,24 @@ func (p *Program) WaitReady(ctx context.Context, within time.Duration) error {
 
 // Kill ends the process with SIGKILL and returns when it is gone.
 func (p *Program) Kill() {
+	p.asked.Store(true)
 	_ = p.cmd.Process.Kill() // an error means that it has ended
 	<-p.ended
 }
 
 // Signal sends one signal, such as SIGTERM, and does not wait.
-func (p *Program) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
+func (p *Program) Signal(s syscall.Signal) error {
+	p.asked.Store(p.asked.Load() || s != syscall.SIGSTOP && s != syscall.SIGCONT)
+	return p.cmd.Process.Signal(s)
+}
+
+// Died says how the process ended if nobody here has asked it to, and is empty otherwise.
+func (p *Program) Died() string {
+	if p.Alive() || p.asked.Load() {
+		return ""
+	}
+	return fmt.Sprintf("%s ended by itself or by somebody else: %s\n%s", p.Name, p.cmd.ProcessState, p.Tail(15))
+}
 
 // WaitExit waits for the end of the process and returns its exit code; -1 means a signal.
 func (p *Program) WaitExit(within time.Duration) (int, error) {

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"os"
 	"syscall"
 	"testing"
 	"time"
@@ -87,7 +86,7 @@ func TestStopWithTheDatabaseAway(t *testing.T) {
 	postmaster := r.Postgres.PID()
 	r.freeze(postmaster)
 	asked := time.Now()
-	if err := program.Signal(os.Signal(syscall.SIGTERM)); err != nil {
+	if err := program.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	// As above: the timeout, the grace, and a moment for the machine.

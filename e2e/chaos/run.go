@@ -154,7 +154,7 @@ func (c *chaos) live(ctx context.Context) (*e2e.Verdict, error) {
 	var wg sync.WaitGroup
 	errs := make(chan error, 16)
 	wg.Go(func() { c.publishers(trouble) })
-	for _, stream := range []func(context.Context) error{c.processes, c.stalls, c.people} {
+	for _, stream := range []func(context.Context) error{c.processes, c.stalls, c.people, c.watch} {
 		wg.Go(func() {
 			if err := stream(trouble); err != nil {
 				errs <- err
@@ -218,6 +218,18 @@ func (c *chaos) stuck(ctx context.Context) string {
 	return fmt.Sprintf("\n\tthe outbox has %d, %v%s", waiting, err, strings.Join(lanes, ""))
 }
 
+// watch ends the run when a process ends that nobody here has ended.
+func (c *chaos) watch(ctx context.Context) error {
+	for ; ctx.Err() == nil; wait(ctx, 200*time.Millisecond) {
+		for _, p := range c.system.Programs() {
+			if died := p.Died(); died != "" && p.Addr() != "" { // one that could not start is tried again
+				return errors.New(died)
+			}
+		}
+	}
+	return nil
+}
+
 // stopAll ends the processes as a platform would and looks into their logs.
 func (c *chaos) stopAll(v *e2e.Verdict) {
 	for _, p := range c.system.Programs() {
@@ -226,6 +238,9 @@ func (c *chaos) stopAll(v *e2e.Verdict) {
 		}
 	}
 	for _, p := range c.system.Ever() {
+		if died := p.Died(); died != "" && p.Addr() != "" {
+			v.Wrong("%s", died)
+		}
 		for _, crash := range p.Crashes() {
 			v.Wrong("%s: %s", p.Name, crash)
 		}
