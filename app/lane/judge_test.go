@@ -137,3 +137,17 @@ func TestInterrupted(t *testing.T) {
 		checkVerdict(t, name, interrupted(&p, &c.it, 0.5), c.want, c.wait)
 	}
 }
+
+// Exactly 200 to 299 succeed, whatever number a receiver answers with (CASES B44).
+func TestJudgeEveryStatus(t *testing.T) {
+	t.Parallel()
+	for _, p := range []policy.Policy{policy.Builtin().Standard(), policy.Builtin().First(policy.Commerce)} {
+		for code := -1; code <= 1000; code++ {
+			out := status(code)
+			v := judge(&p, &item{Trigger: triggerFirst}, &out, 0.5, time.Now())
+			if (v.action == actionDone) != (code >= 200 && code <= 299) || v.action != actionDone && v.failures != 1 {
+				t.Errorf("%s, %d: %s after %d failures", p.Name, code, v.action, v.failures)
+			}
+		}
+	}
+}

@@ -507,3 +507,39 @@ func TestBusyDispatcherIsAwake(t *testing.T) {
 	}
 	until("it says that it is awake", `select count(*) from dispatcher where not asleep`)
 }
+
+// One event for thousands of endpoints, and thousands of events for them that wait behind it, go out in batches of a bounded size.
+func TestWideFanOut(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	tenant := dbtest.AddTenant(t, pool, dbtest.Tenant{})
+	const endpoints = 4_000
+	for _, sql := range []string{
+		`insert into endpoints (id, tenant_id, url) select 'ep_' || n, $1, 'https://receiver.test/' from generate_series(1, $2::integer) n`,
+		`insert into subscriptions (tenant_id, pattern, endpoint_id, ordinal) select $1, '*', 'ep_' || n, 1 from generate_series(1, $2::integer) n`,
+		`insert into lanes (endpoint_id, tenant_id) select 'ep_' || n, $1 from generate_series(1, $2::integer) n`,
+	} {
+		if _, err := pool.Exec(t.Context(), sql, tenant.ID, endpoints); err != nil {
+			t.Fatal(err)
+		}
+	}
+	events := make([]outbox.Event, 8)
+	for i := range events {
+		events[i] = event(tenant.UID)
+	}
+	publish(t, pool, events...)
+	k := &tickets{}
+	d := dispatcher(t, pool, k)
+	moved, _, err := d.Step(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := count(t, pool, `select count(*) from deliveries`); n != moved*endpoints || n > 20_000 || moved < 1 {
+		t.Errorf("a batch of %d events made %d deliveries", moved, n)
+	}
+	drain(t, d)
+	stored(t, pool, 0, 8, 8, 8*endpoints, 8*endpoints)
+	if len(k.given) != endpoints {
+		t.Errorf("%d tickets for %d lanes", len(k.given), endpoints)
+	}
+}

@@ -246,3 +246,25 @@ func TestPublishRefusedInATransaction(t *testing.T) {
 	refusedAs(t, "a conflict", err, fault.Conflict, "id")
 	stored(t, pool, 1, 1)
 }
+
+// A database without a free connection is unavailable, not something about the event (CASES B61).
+func TestPublishToABusyDatabase(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.Open(t, dbtest.NewURL(t), db.Options{MaxConns: 1})
+	tenant := dbtest.AddTenant(t, pool, dbtest.Tenant{})
+	only, err := pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err = outbox.Publish(ctx, pool, named(tenant.UID, "k1"))
+	only.Release()
+	var f *fault.Error
+	if !db.IsUnavailable(err) || errors.As(err, &f) {
+		t.Errorf("%v, want an error that says that the database is unavailable", err)
+	}
+	if p := publish(t, pool, named(tenant.UID, "k1")); p[0].Repeated {
+		t.Error("what was refused had been published")
+	}
+}
