@@ -43,6 +43,8 @@ type chaos struct {
 	places []*e2e.Place
 	types  map[string][]string // by tenant
 
+	deleted int // endpoints; known to the stream of people alone
+
 	mu      sync.Mutex
 	workers []*e2e.Program
 	web     *e2e.Program

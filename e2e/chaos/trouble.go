@@ -19,12 +19,10 @@ type trouble struct {
 	make   func(context.Context, *rand.Rand) error
 }
 
-// note counts a trouble and says how often there was one of its name.
-func (c *chaos) note(name string) int {
+func (c *chaos) note(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.done[name]++
-	return c.done[name]
 }
 
 // stream makes one trouble after the other until ctx ends.
@@ -249,8 +247,8 @@ func (c *chaos) sendTest(ctx context.Context, random *rand.Rand) error {
 
 func (c *chaos) delete(ctx context.Context, random *rand.Rand) error {
 	p := c.somePlace(random)
-	if c.note("endpoint chosen for deletion") > 2 {
-		return nil // leave somebody to send to
+	if c.deleted++; c.deleted > 2 {
+		return c.sendTest(ctx, random) // leave somebody to send to
 	}
 	c.ledger.SetDeleted(p)
 	_, err := c.act(ctx, p, http.MethodDelete, "")
