@@ -256,11 +256,12 @@ func TestGoneAmongOthers(t *testing.T) {
 func TestLateAnswerOfAnOldAddress(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	release := make(chan struct{})
+	release, started := make(chan struct{}), make(chan struct{}, 10)
 	const oldURL, newURL = "https://old.example.com/hooks", "https://new.example.com/hooks"
 	codes := map[string]int{}
 	r.process(func(_ context.Context, q sender.Request) sender.Outcome {
 		if q.URL == oldURL {
+			started <- struct{}{}
 			<-release
 			return answer(codes[q.EndpointID])
 		}
@@ -275,7 +276,7 @@ func TestLateAnswerOfAnOldAddress(t *testing.T) {
 	}
 	for _, ep := range eps {
 		ds = append(ds, r.delivery(dbtest.Delivery{Endpoint: ep}))
-		r.until(5*time.Second, 1, `select count(*) from lanes where endpoint_id = $1 and state = 'running' and cardinality(handed) = 1`, ep.ID)
+		<-started
 		address := newURL
 		if _, err := r.endpoints().Update(t.Context(), account.Waybill("test", ep.TenantID), ep.ID, endpoint.Change{URL: &address}); err != nil {
 			t.Fatal(err)
@@ -435,8 +436,9 @@ func TestAnswerAfterAHold(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	codes := map[string]int{}
-	release := make(chan struct{})
+	release, started := make(chan struct{}), make(chan struct{}, 10)
 	r.process(func(_ context.Context, q sender.Request) sender.Outcome {
+		started <- struct{}{}
 		<-release
 		return answer(codes[q.EndpointID])
 	})
@@ -448,7 +450,7 @@ func TestAnswerAfterAHold(t *testing.T) {
 	var ds []dbtest.Delivery
 	for _, ep := range eps {
 		ds = append(ds, r.delivery(dbtest.Delivery{Endpoint: ep}))
-		r.until(5*time.Second, 1, `select count(*) from lanes where endpoint_id = $1 and state = 'running' and cardinality(handed) = 1`, ep.ID)
+		<-started
 		r.run(`update endpoints set state = 'paused', rev = rev + 1 where id = $1`, ep.ID)
 		r.run(queries.SQL("LaneHold"), ep.ID, 100)
 		if s := r.state(ds[len(ds)-1]); s.status != "held" || s.reason != "endpoint_paused" || s.parked != "held endpoint_paused" || s.due {

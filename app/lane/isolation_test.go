@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"waybill/app/lane"
 	"waybill/app/sender"
 	"waybill/db/dbtest"
 )
@@ -170,5 +171,73 @@ func TestBlockedSuspectsRest(t *testing.T) {
 	}
 	if n := r.count(states); n != 1 {
 		t.Error(r.dump())
+	}
+}
+
+func few(places int) func(*lane.Config) { return func(c *lane.Config) { c.Places = places } }
+
+// More lanes with endless work than places: each has its turn.
+func TestPlacesAreShared(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.process(func(context.Context, sender.Request) sender.Outcome {
+		time.Sleep(10 * time.Millisecond) // the receiver's time
+		return answer(200)
+	}, few(2))
+	const endpoints = 8
+	for range endpoints {
+		ep := r.endpoint(dbtest.Endpoint{Concurrency: 2})
+		r.run(`insert into outbox (tenant_id, id, type, version, resource_type, resource_id, occurred_at, data)
+			select $1, 'e' || n, 'a.b', 1, 'r', 'r' || n, now(), '{}' from generate_series(1, 3000) n`, ep.TenantID)
+	}
+	// Four rounds of two lanes and a second each.
+	r.until(15*time.Second, endpoints, `select count(distinct endpoint_id) from attempts`)
+	if n := r.count(`select count(distinct endpoint_id) from due`); n != endpoints {
+		t.Errorf("%d of %d endpoints have something left to do: they did not need to share", n, endpoints)
+	}
+}
+
+// Endpoints of many tenants that hang hold neither a place for long nor, once known, any place of healthy ones.
+func TestHangingLanesLeaveTheirPlaces(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var hanging atomic.Int64
+	p := r.process(func(ctx context.Context, q sender.Request) sender.Outcome {
+		if strings.Contains(q.URL, "hangs") {
+			hanging.Add(1)
+			return hang(ctx, q)
+		}
+		return answer(200)
+	}, few(4))
+	healthy := r.endpoint(dbtest.Endpoint{URL: "https://healthy.example.com/"})
+	quick := func(what string, within time.Duration) {
+		t.Helper()
+		begun := time.Now()
+		r.attempted(r.delivery(dbtest.Delivery{Endpoint: healthy}), 1)
+		if took := time.Since(begun); took > within {
+			t.Errorf("%s: the healthy endpoint's delivery took %s", what, took)
+		}
+	}
+	for i := range 16 {
+		ep := r.endpoint(dbtest.Endpoint{URL: "https://hangs.example.com/"})
+		r.run(`update lanes set suspect = $2 where endpoint_id = $1`, ep.ID, i%2 == 0)
+		r.delivery(dbtest.Delivery{Endpoint: ep})
+	}
+	quick("while eight unknown ones begin to hang in four places", 8*time.Second)
+	for deadline := time.Now().Add(15 * time.Second); hanging.Load() < 16; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of 16 are sent to\n%s", hanging.Load(), r.dump())
+		}
+	}
+	// The last of them have had their second.
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if _, detached := p.Running(); detached == 16 {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatalf("%d of 16 have left their places", detached)
+		}
+	}
+	for range 10 {
+		quick("beside sixteen that hang", 2*time.Second)
 	}
 }

@@ -117,7 +117,7 @@ func (r *rig) process(send sendFunc, change ...func(*lane.Config)) *process {
 		r.t.Fatal(err)
 	}
 	river := dbtest.Open(r.t, r.url, db.Options{})
-	client, err := jobs.NewClient(river, e, &jobs.Chores{Pool: river}, jobs.Workers{Lanes: 50, Suspects: 20, Chores: 1}, r.log)
+	client, err := jobs.NewClient(river, e, &jobs.Chores{Pool: river}, jobs.Workers{Lanes: c.Places, Suspects: 20, Chores: 1}, r.log)
 	if err != nil {
 		r.t.Fatal(err)
 	}
