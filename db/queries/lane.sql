@@ -4,12 +4,17 @@ select from lanes where endpoint_id = any($1) order by endpoint_id for no key up
 
 -- name: LaneWake
 -- all tenants: after LaneLock in the same transaction. Idle lanes, and sleeping ones that would wake later, become queued, or go to sleep
--- until not_before while their door is closed; one with a test event ($2) is queued at once. Returns the lanes to make tickets for, and
+-- until not_before while their door is closed; one with a test event ($2), or with an endpoint that does not send and so has only to be tidied up, is
+-- queued at once. Returns the lanes to make tickets for, and
 -- without a generation those that run, which are told to look again when this commits, in whichever process they are, but for
 -- those of worker $3, which the caller tells itself.
 with asked as (
     select l.endpoint_id,
-           l.state in ('idle', 'sleeping') and (l.endpoint_id = any($2) or coalesce(l.not_before <= statement_timestamp(), true)) as open,
+           l.state in ('idle', 'sleeping') and case
+               when l.endpoint_id = any($2) or coalesce(l.not_before <= statement_timestamp(), true) then true
+               else exists (select from endpoints e join tenants t on t.id = e.tenant_id
+                            where e.id = l.endpoint_id and (e.state <> 'active' or e.deleted_at is not null or t.suspended_at is not null))
+           end as open,
            l.state = 'idle' or (l.state = 'sleeping' and l.wake_at > l.not_before) as shut,
            l.not_before
     from lanes l
