@@ -67,7 +67,8 @@ func sameOrigin(base *url.URL, fail func(http.ResponseWriter, *http.Request, err
 }
 
 // record gives every request an id and a line in the log, and every panic an answer.
-func record(log *slog.Logger, now func() time.Time, pages *dashboard.Dashboard, next http.Handler) http.Handler {
+func record(log *slog.Logger, now func() time.Time, observe func(method, pattern string, status int, took time.Duration),
+	pages *dashboard.Dashboard, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		started := now()
 		it := &dashboard.Record{ID: newRequestID()}
@@ -85,7 +86,11 @@ func record(log *slog.Logger, now func() time.Time, pages *dashboard.Dashboard, 
 				}
 				it.Err = err
 			}
-			logRequest(log, r, it, out, pages.Pattern(r), now().Sub(started))
+			pattern, took := pages.Pattern(r), now().Sub(started)
+			logRequest(log, r, it, out, pattern, took)
+			if observe != nil {
+				observe(r.Method, pattern, out.status, took)
+			}
 		}()
 		next.ServeHTTP(out, r)
 	})

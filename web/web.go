@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"time"
 
 	"waybill/app/seal"
 	"waybill/assets"
@@ -18,12 +19,15 @@ import (
 	"waybill/web/path"
 )
 
-// Config is what the web is made of. All fields but Development are required.
+// Config is what the web is made of. All fields but the last two are required.
 type Config struct {
 	API         http.Handler     // everything below /v1/
 	Dashboard   dashboard.Config // its Sessions are made here
 	Ring        *seal.Ring       // seals what travels in cookies
 	Development bool             // the gallery is served
+
+	// Observe, unless nil, is told of every request of the dashboard when it has been answered: its route's pattern, "" if none matched.
+	Observe func(method, pattern string, status int, took time.Duration)
 }
 
 // Web answers all requests. It is an http.Handler.
@@ -47,7 +51,7 @@ func New(config Config) (*Web, error) {
 		w.mux.Handle(path.Gallery(), gallery.Handler())
 	}
 	pages := sameOrigin(base, w.pages.Fail, w.pages)
-	w.mux.Handle("/", record(log, now, w.pages, headers(secure(config.Dashboard.URL), pages)))
+	w.mux.Handle("/", record(log, now, config.Observe, w.pages, headers(secure(config.Dashboard.URL), pages)))
 	return w, nil
 }
 

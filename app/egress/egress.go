@@ -64,6 +64,7 @@ type Proxy struct {
 	server  *http.Server
 	proxy   *goproxy.ProxyHttpServer
 	tunnels tunnels
+	counts  counts
 	served  chan error
 }
 
@@ -186,12 +187,14 @@ func (p *Proxy) connect(w http.ResponseWriter, r *http.Request) {
 	r.Header.Del("X-Upstream-Https-Proxy")
 	_, port, err := net.SplitHostPort(r.Host)
 	if n, bad := strconv.Atoi(port); err != nil || bad != nil || !PortAllowed(n) {
+		p.counts.add(Blocked)
 		refuse(w, http.StatusProxyAuthRequired, Blocked, "This port is not allowed.")
 		return
 	}
 	asked := &request{start: time.Now()}
 	asked.direct, _ = r.Context().Value(directKey{}).(chan net.Conn)
 	p.proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestKey{}, asked)))
+	p.counts.add(cmp.Or(asked.verdict, Connected))
 	if p.cfg.Logger.Enabled(r.Context(), slog.LevelDebug) {
 		p.cfg.Logger.LogAttrs(r.Context(), slog.LevelDebug, "egress connect",
 			slog.String("host", r.Host), slog.String("verdict", string(cmp.Or(asked.verdict, Connected))),
@@ -210,6 +213,9 @@ func (p *Proxy) URL() string {
 	}
 	return "http://" + addr.String()
 }
+
+// Counts is how many CONNECTs ended with each verdict since the start; every verdict is in it.
+func (p *Proxy) Counts() map[Verdict]int64 { return p.counts.all() }
 
 // Tunnels is the number of tunnels open now.
 func (p *Proxy) Tunnels() int { return p.tunnels.count() }

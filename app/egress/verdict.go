@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -28,6 +30,28 @@ const (
 	Overloaded  Verdict = "overloaded"  // 429 or 503: Config.MaxTunnels, or the machine is out of sockets
 	Failed      Verdict = "failed"      // anything else: our mistake
 )
+
+// Verdicts lists them all.
+func Verdicts() []Verdict {
+	return []Verdict{Connected, Blocked, Unresolved, Refused, Unreachable, TimedOut, Overloaded, Failed}
+}
+
+// counts counts verdicts, in the order of Verdicts.
+type counts [8]atomic.Int64
+
+func (c *counts) add(v Verdict) {
+	if i := slices.Index(Verdicts(), v); i >= 0 {
+		c[i].Add(1)
+	}
+}
+
+func (c *counts) all() map[Verdict]int64 {
+	all := make(map[Verdict]int64, len(c))
+	for i, v := range Verdicts() {
+		all[v] = c[i].Load()
+	}
+	return all
+}
 
 // VerdictHeader carries the Verdict in the answer to a CONNECT. It means nothing in a response that came
 // through a tunnel: there an endpoint may write what it likes.

@@ -40,6 +40,7 @@ type Config struct {
 	AllowHTTP   bool
 	Data        string
 	Migrate     bool
+	MetricsAddr string // WAYBILL_METRICS_ADDR: /metrics without a key; empty: only with one, on Addr
 
 	Roles []Role
 
@@ -73,6 +74,7 @@ func FromEnv(getenv func(string) string, roles []Role) (Config, error) {
 		SMTPURL:     seal.Secret(getenv("WAYBILL_SMTP_URL")),
 		ProxyURL:    getenv("WAYBILL_PROXY_URL"),
 		Data:        getenv("WAYBILL_DATA"),
+		MetricsAddr: getenv("WAYBILL_METRICS_ADDR"),
 		Roles:       roles,
 	}
 	var problems []error
@@ -93,6 +95,11 @@ func FromEnv(getenv func(string) string, roles []Role) (Config, error) {
 	}
 	if _, _, err := net.SplitHostPort(c.Addr); err != nil {
 		refuse("WAYBILL_ADDR", "must be host:port or :port, such as :8080")
+	}
+	if c.MetricsAddr != "" {
+		if _, _, err := net.SplitHostPort(c.MetricsAddr); err != nil {
+			refuse("WAYBILL_METRICS_ADDR", "must be host:port or :port, such as 127.0.0.1:9090")
+		}
 	}
 	if c.EgressAllow, err = egress.ParseAllow(getenv("WAYBILL_EGRESS_ALLOW")); err != nil {
 		refuse("WAYBILL_EGRESS_ALLOW", err.Error())

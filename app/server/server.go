@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"waybill/app/egress"
+	"waybill/app/idempotency"
 	"waybill/app/lane"
 	"waybill/app/outbox"
 	"waybill/app/policy"
@@ -53,6 +54,9 @@ type Server struct {
 	http       *http.Server
 	listener   net.Listener
 
+	metrics     *metrics
+	metricsAddr string
+
 	stops  []func(context.Context) // in the order of the starts
 	failed chan error
 }
@@ -69,7 +73,7 @@ const selfTestEvery = time.Hour
 
 // Start brings the program up. When it returns an error, nothing of it is left running.
 func Start(ctx context.Context, c Config, logger *slog.Logger) (*Server, error) {
-	s := &Server{Config: c, Logger: logger, failed: make(chan error, 4)}
+	s := &Server{Config: c, Logger: logger, metrics: newMetrics(), failed: make(chan error, 4)}
 	for _, step := range []struct {
 		name string
 		run  func(context.Context) error
@@ -81,6 +85,7 @@ func Start(ctx context.Context, c Config, logger *slog.Logger) (*Server, error) 
 		{"services", s.startServices, s.needsDatabase()},
 		{"sender", s.startSender, s.needsSender()},
 		{"workers", s.startWorkers, c.Has(Worker)},
+		{"metrics", s.startMetrics, true},
 		{"web", s.startHTTP, s.needsDatabase()},
 	} {
 		if !step.when {
@@ -280,7 +285,7 @@ func (s *Server) startWorkers(ctx context.Context) (err error) {
 
 	workers := jobs.DefaultWorkers
 	s.Engine = lane.New(lane.Config{
-		Pool: s.enginePool, FlushPool: s.flushPool, Tickets: s.Inserter, Sender: s.sender, Policies: s.Policies, Ring: s.Ring, Logger: s.Logger,
+		Pool: s.enginePool, FlushPool: s.flushPool, Tickets: s.Inserter, Sender: counted{s.sender, s.metrics}, Policies: s.Policies, Ring: s.Ring, Logger: s.Logger,
 		UserAgent: UserAgent(s.Config.URL), Places: workers.Lanes,
 	})
 	if err := s.Engine.Join(ctx); err != nil {
@@ -290,7 +295,7 @@ func (s *Server) startWorkers(ctx context.Context) (err error) {
 	s.dispatcher = outbox.NewDispatcher(outbox.Dispatcher{
 		Pool: s.enginePool, Waker: &lane.Waker{Tickets: s.Inserter, Worker: s.Engine.WorkerID}, Poke: s.Engine.Poke, URL: s.Config.URL, Logger: s.Logger})
 
-	if s.river, err = jobs.NewClient(s.Pool, s.Engine, &jobs.Chores{Pool: s.Pool, Prunes: []jobs.Prune{s.Services.Accounts.Prune, s.Services.Endpoints.Prune}}, workers, s.Logger); err != nil {
+	if s.river, err = jobs.NewClient(s.Pool, s.Engine, &jobs.Chores{Pool: s.Pool, Prunes: []jobs.Prune{s.Services.Accounts.Prune, s.Services.Endpoints.Prune, (&idempotency.Store{DB: s.Pool}).Prune}}, workers, s.Logger); err != nil {
 		return err
 	}
 	if err := s.river.Start(context.WithoutCancel(ctx)); err != nil {

@@ -102,9 +102,12 @@ func (s *Server) health(mux *http.ServeMux) {
 
 // web adds what only a process with the web role serves.
 func (s *Server) web(mux *http.ServeMux) (*web.Web, error) {
+	programs := api.New(api.Config{URL: s.Config.URL, Log: s.Logger, Now: time.Now, DB: s.Pool, Accounts: s.Services.Accounts, Endpoints: s.Services.Endpoints,
+		Types: s.Services.Types, Events: s.Services.Events, Deliveries: s.Services.Deliveries,
+		Observe: s.metrics.observe("api")})
 	pages, err := web.New(web.Config{
-		API: api.New(api.Config{URL: s.Config.URL, Log: s.Logger, Now: time.Now, DB: s.Pool, Accounts: s.Services.Accounts, Endpoints: s.Services.Endpoints,
-			Types: s.Services.Types, Events: s.Services.Events, Deliveries: s.Services.Deliveries}),
+		API:     programs,
+		Observe: s.metrics.observe("dashboard"),
 		Dashboard: dashboard.Config{URL: s.Config.URL, Platform: "Your platform", Log: s.Logger, Now: time.Now, Accounts: s.Services.Accounts,
 			Endpoints: s.Services.Endpoints, Types: s.Services.Types, Events: s.Services.Events, Deliveries: s.Services.Deliveries, Policies: s.Policies,
 			Check: s.sender.CheckConnection},
@@ -113,6 +116,12 @@ func (s *Server) web(mux *http.ServeMux) (*web.Web, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, route := range programs.Routes() {
+		s.metrics.know(route.Pattern)
+	}
+	for _, route := range pages.Routes() {
+		s.metrics.know(route.Pattern)
+	}
 	mux.Handle("/", pages)
 	return pages, nil
 }
@@ -120,6 +129,7 @@ func (s *Server) web(mux *http.ServeMux) (*web.Web, error) {
 func (s *Server) startHTTP(ctx context.Context) (err error) {
 	mux := http.NewServeMux()
 	s.health(mux)
+	mux.Handle("GET /metrics", s.withKey(s.metrics.handler(s.Logger)))
 	var pages *web.Web
 	if s.Config.Has(Web) {
 		if pages, err = s.web(mux); err != nil {

@@ -37,6 +37,9 @@ type Config struct {
 
 	Events     *catalog.Events
 	Deliveries *delivery.Service
+
+	// Observe, unless nil, is told of every request when it has been answered: its route's pattern, "" if none matched.
+	Observe func(method, pattern string, status int, took time.Duration)
 }
 
 // API answers the API's requests. It is an http.Handler for everything below /v1/.

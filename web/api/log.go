@@ -11,6 +11,9 @@ import (
 func (a *API) logRequest(r *http.Request, pattern string, took time.Duration) {
 	it, level := requestOf(r), slog.LevelInfo
 	pattern = pattern[strings.IndexByte(pattern, ' ')+1:]
+	if a.Observe != nil {
+		a.Observe(r.Method, pattern, it.status, took)
+	}
 	attrs := []slog.Attr{
 		slog.String("request_id", it.id),
 		slog.String("method", r.Method),
