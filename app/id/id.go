@@ -36,11 +36,14 @@ const (
 	Recovery Prefix = "rcv"
 
 	HeaderSet Prefix = "hdr" // an endpoint's static headers, one version of them
+
+	Invitation Prefix = "inv"
+	Mail       Prefix = "eml"
 )
 
 // Prefixes lists every prefix there is.
 func Prefixes() []Prefix {
-	return []Prefix{Tenant, Endpoint, Event, Delivery, Attempt, Key, Secret, Member, Session, Worker, Audit, Recovery, HeaderSet}
+	return []Prefix{Tenant, Endpoint, Event, Delivery, Attempt, Key, Secret, Member, Session, Worker, Audit, Recovery, HeaderSet, Invitation, Mail}
 }
 
 const (
@@ -153,7 +156,7 @@ func Day(id string) (time.Time, error) {
 
 func known(prefix string) bool {
 	switch Prefix(prefix) {
-	case Tenant, Endpoint, Event, Delivery, Attempt, Key, Secret, Member, Session, Worker, Audit, Recovery, HeaderSet:
+	case Tenant, Endpoint, Event, Delivery, Attempt, Key, Secret, Member, Session, Worker, Audit, Recovery, HeaderSet, Invitation, Mail:
 		return true
 	default:
 		return false
