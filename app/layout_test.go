@@ -42,6 +42,7 @@ func init() {
 	layers["app/endpoint"] = slices.Concat(storage, pure, []string{"app/account", "app/outbox"})
 	layers["app/catalog"] = slices.Concat(storage, pure, []string{"app/account"})
 	layers["app/delivery"] = slices.Concat(storage, pure, []string{"app/account", "app/catalog"})
+	layers["app/doctor"] = slices.Concat(storage, pure, []string{"app/lane"})
 	operations := []string{"app/account", "app/endpoint", "app/catalog", "app/delivery", "app/outbox", "app/lane"}
 	layers["jobs"] = slices.Concat(storage, pure, operations)
 
@@ -56,7 +57,7 @@ func init() {
 	layers["web"] = slices.Concat(storage, pure, operations, view, []string{"web/page", "web/page/gallery", "web/api", "web/dashboard"})
 	layers["app/server"] = slices.Concat(storage, pure, operations, []string{"db/embedded", "jobs", "web", "web/api", "web/dashboard", "web/page/gallery", "assets"})
 	layers["app/demo"] = slices.Concat(layers["app/server"], []string{"app/server", "app/receive", "web/path"})
-	layers["app"] = slices.Concat(storage, pure, operations, []string{"app/server", "app/demo", "db/embedded"})
+	layers["app"] = slices.Concat(storage, pure, operations, []string{"app/server", "app/demo", "app/doctor", "db/embedded"})
 }
 
 func TestImportsFollowTheLayout(t *testing.T) {

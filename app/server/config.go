@@ -197,6 +197,22 @@ func (c Config) LoadPolicy() (policy.Set, error) {
 	return set, nil
 }
 
+// KeptRing is the key ring as it is, configured or kept in Data; nil when none has been made yet.
+func (c Config) KeptRing() (*seal.Ring, error) {
+	keys := c.SecretKeys
+	if keys == "" {
+		kept, err := os.ReadFile(filepath.Join(c.Data, "secret_keys"))
+		if errors.Is(err, os.ErrNotExist) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the kept keys: %w", err)
+		}
+		keys = seal.Secret(strings.TrimSpace(string(kept)))
+	}
+	return seal.ParseRing(keys.Reveal())
+}
+
 // keptSecret is a secret of a development machine: the one given, else the one kept in a file below Data, else a new one that is kept there.
 func keptSecret(given seal.Secret, data, name string, make func() seal.Secret) (seal.Secret, error) {
 	if given != "" {

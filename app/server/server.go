@@ -68,6 +68,14 @@ const (
 	recordGrace = 2 * time.Second
 )
 
+// The most connections of each pool of a process, and of all of them: what max_connections of the server must leave for each process.
+const (
+	webConns   = 20
+	laneConns  = 12
+	flushConns = 4
+	Conns      = webConns + laneConns + flushConns
+)
+
 // selfTestEvery is how often the running proxy is asked again whether it refuses what it must.
 const selfTestEvery = time.Hour
 
@@ -166,7 +174,7 @@ func (s *Server) startDatabase(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if s.Pool, err = db.Open(ctx, s.DatabaseURL, db.Options{AppName: "waybill", MaxConns: 20}); err != nil {
+	if s.Pool, err = db.Open(ctx, s.DatabaseURL, db.Options{AppName: "waybill", MaxConns: webConns}); err != nil {
 		return err
 	}
 	s.closeAtStop(s.Pool)
@@ -274,11 +282,11 @@ func (s *Server) startSender(context.Context) (err error) {
 }
 
 func (s *Server) startWorkers(ctx context.Context) (err error) {
-	if s.enginePool, err = db.Open(ctx, s.DatabaseURL, lane.PoolOptions("waybill lanes", 12)); err != nil {
+	if s.enginePool, err = db.Open(ctx, s.DatabaseURL, lane.PoolOptions("waybill lanes", laneConns)); err != nil {
 		return err
 	}
 	s.closeAtStop(s.enginePool)
-	if s.flushPool, err = db.Open(ctx, s.DatabaseURL, lane.FlushPoolOptions("waybill results", 4)); err != nil {
+	if s.flushPool, err = db.Open(ctx, s.DatabaseURL, lane.FlushPoolOptions("waybill results", flushConns)); err != nil {
 		return err
 	}
 	s.closeAtStop(s.flushPool)
