@@ -65,11 +65,14 @@ func (o *Options) examineDatabase(ctx context.Context, run runner) {
 	defer pool.Close()
 	pooled := false
 	run("pooler", func(ctx context.Context, f *findings) { pooled = o.pooler(ctx, pool, f) })
+	if pooled {
+		return // every further answer may come from another session
+	}
 	run("database", func(ctx context.Context, f *findings) { o.server(ctx, pool, f) })
 	run("clock", func(ctx context.Context, f *findings) { o.clock(ctx, pool, f) })
 	migrated := false
 	run("migrations", func(ctx context.Context, f *findings) { migrated = o.migrations(ctx, pool, f) })
-	if migrated && !pooled {
+	if migrated {
 		run("keys", func(ctx context.Context, f *findings) { o.keys(ctx, pool, f) })
 	}
 }
@@ -131,7 +134,8 @@ type pgBackend struct{ conn *pgx.Conn }
 func (b pgBackend) Announced() uint32 { return b.conn.PgConn().PID() }
 
 func (b pgBackend) Serving(ctx context.Context) (pid uint32, err error) {
-	err = b.conn.QueryRow(ctx, sqlBackend).Scan(&pid)
+	// Without a prepared statement, which would be another process's after the first question.
+	err = b.conn.QueryRow(ctx, sqlBackend, pgx.QueryExecModeSimpleProtocol).Scan(&pid)
 	return pid, err
 }
 func (b pgBackend) Hold(ctx context.Context) error {
