@@ -43,7 +43,8 @@ func init() {
 	layers["app/catalog"] = slices.Concat(storage, pure, []string{"app/account"})
 	layers["app/delivery"] = slices.Concat(storage, pure, []string{"app/account", "app/catalog"})
 	layers["app/doctor"] = slices.Concat(storage, pure, []string{"app/lane"})
-	operations := []string{"app/account", "app/endpoint", "app/catalog", "app/delivery", "app/outbox", "app/lane"}
+	layers["app/idempotency"] = slices.Concat(storage, []string{"app/seal"})
+	operations := []string{"app/account", "app/idempotency", "app/endpoint", "app/catalog", "app/delivery", "app/outbox", "app/lane"}
 	layers["jobs"] = slices.Concat(storage, pure, operations)
 
 	view := []string{"app/verdict", "assets", "web/path", "web/ui"}

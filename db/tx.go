@@ -35,6 +35,14 @@ func Tx(ctx context.Context, pool *pgxpool.Pool, fn func(tx pgx.Tx) error) error
 	}
 }
 
+type lastKey struct{}
+
+// WithLast gives the transactions that Tx opens under the context one more thing to do, after what they were opened for and before the commit: it
+// happens with the rest, or not at all. It is for what must be true of any operation, whichever it is.
+func WithLast(ctx context.Context, last func(ctx context.Context, tx pgx.Tx) error) context.Context {
+	return context.WithValue(ctx, lastKey{}, last)
+}
+
 func txOnce(ctx context.Context, pool *pgxpool.Pool, fn func(tx pgx.Tx) error) error {
 	waiting, cancel := context.WithTimeout(ctx, AcquireTimeout)
 	conn, err := pool.Acquire(waiting)
@@ -43,5 +51,11 @@ func txOnce(ctx context.Context, pool *pgxpool.Pool, fn func(tx pgx.Tx) error) e
 		return fmt.Errorf("acquire connection: %w", err)
 	}
 	defer conn.Release()
-	return pgx.BeginFunc(ctx, conn, fn)
+	last, _ := ctx.Value(lastKey{}).(func(context.Context, pgx.Tx) error)
+	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		if err := fn(tx); err != nil || last == nil {
+			return err
+		}
+		return last(ctx, tx)
+	})
 }

@@ -92,11 +92,55 @@ func TestReadersBesidePublishers(t *testing.T) {
 	done := make(chan struct{})
 	go func() { publishing.Wait(); close(done) }()
 
-	events := &catalog.Events{DB: pool}
+	alive := func(_ context.Context, ids []string) ([]string, error) { return ids, nil }
+	events := &catalog.Events{DB: pool, Feed: catalog.NewFeed(pool, slog.New(slog.DiscardHandler), alive)}
+	defer events.Feed.Close()
 	caller := account.Caller{Kind: account.TenantKey, TenantID: tenant.ID, Scopes: []account.Scope{account.CatalogRead}}
-	var seen [3][]string
+	var seen [5][]string
 	var reading sync.WaitGroup
-	for r := range seen {
+	for r := 3; r < len(seen); r++ {
+		// One stream stays; the other is opened anew behind its cursor all the time.
+		stream, err := events.Follow(t.Context(), caller, catalog.EventFilter{Since: time.Now().Add(-time.Hour)}, catalog.Start{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reading.Go(func() {
+			deadline := time.Now().Add(time.Minute)
+			for time.Now().Before(deadline) {
+				waiting, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+				batch, err := stream.Next(waiting)
+				cancel()
+				if err != nil {
+					t.Errorf("stream: %v", err)
+					return
+				}
+				for _, e := range batch {
+					seen[r] = append(seen[r], e.ID)
+				}
+				if r == 4 {
+					cursor := stream.Cursor()
+					stream.Close()
+					if stream, err = events.Follow(t.Context(), caller, catalog.EventFilter{}, catalog.Start{After: cursor}); err != nil {
+						t.Errorf("follow: %v", err)
+						return
+					}
+				}
+				select {
+				case <-done:
+					mu.Lock()
+					all := len(seen[r]) >= len(committed)
+					mu.Unlock()
+					if all && len(batch) == 0 {
+						stream.Close()
+						return
+					}
+				default:
+				}
+			}
+			t.Error("the stream does not reach the end")
+		})
+	}
+	for r := range 3 {
 		reading.Go(func() {
 			after := ""
 			deadline := time.Now().Add(time.Minute)

@@ -18,7 +18,8 @@ import (
 // Events performs the operations on events: the pull side, where a tenant reads what happened to it, delivered or not. The field is
 // required.
 type Events struct {
-	DB *pgxpool.Pool
+	DB   *pgxpool.Pool
+	Feed *Feed // tells streams what is new; nil: there are none
 
 	bounds bounds // of lists; zero: the usual ones
 }

@@ -27,6 +27,13 @@ type EventFilter struct {
 	ResourceType string
 	ResourceID   string
 	Since, Until time.Time // dispatched at Since or later, and before Until
+	Delivery     DeliveryFilter
+}
+
+// DeliveryFilter asks what became of an event, as things are when the list is read. The zero value does not.
+type DeliveryFilter struct {
+	EndpointID string // ep_…: at this endpoint; empty: at any
+	Status     string // pending, delivered, undelivered, held, cancelled; "none": there is no delivery; empty: there is one
 }
 
 // EventPage is one page of events.
@@ -76,27 +83,33 @@ var farDay = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 // List is a page of at most limit (1 to 200; 0: 50) events of the caller's tenant, the oldest first, with their bodies, behind the cursor after;
 // an empty one is the beginning of what is kept. Test events are no part of it. Whoever follows Next sees every event that matches exactly once,
 // also while events are being published: positions are given by one dispatcher after the publisher's commit, so an event never appears behind
-// a cursor. A bad filter is Invalid, a bad cursor Malformed, and one from before what is kept is Gone, unless its reader had read everything
-// since. It needs catalog:read.
+// a cursor. A bad filter is Invalid, a bad cursor Malformed, and one from before what is kept is CursorExpired, unless its reader had read
+// everything since. It needs catalog:read.
 func (c *Events) List(ctx context.Context, caller account.Caller, f EventFilter, after string, limit int) (EventPage, error) {
 	limit, err := checkList(caller, f, limit)
 	if err != nil {
 		return EventPage{}, err
 	}
-	from, err := c.placeOf(ctx, caller.Tenant(), after)
+	page, _, err := c.page(ctx, caller.Tenant(), f, after, limit)
+	return page, err
+}
+
+// page is a page of List with any limit, and the position at which its Next stands.
+func (c *Events) page(ctx context.Context, tenant string, f EventFilter, after string, limit int) (EventPage, int64, error) {
+	from, err := c.placeOf(ctx, tenant, after)
 	if err != nil {
-		return EventPage{}, err
+		return EventPage{}, 0, err
 	}
 	last := from.mark
 	if f.filters() {
 		// Before the list is read, so that the list has looked at it.
-		if last, err = c.last(ctx, caller.Tenant(), from); err != nil {
-			return EventPage{}, err
+		if last, err = c.last(ctx, tenant, from); err != nil {
+			return EventPage{}, 0, err
 		}
 	}
-	out, err := c.walk(ctx, caller.Tenant(), f, from, limit, true)
+	out, err := c.walk(ctx, tenant, f, from, limit, true)
 	if err != nil {
-		return EventPage{}, err
+		return EventPage{}, 0, err
 	}
 	page := EventPage{Events: out.events, More: out.more}
 	if out.reached.position > last.position || out.more {
@@ -107,7 +120,7 @@ func (c *Events) List(ctx context.Context, caller account.Caller, f EventFilter,
 		checked = from.today
 	}
 	page.Next = cursorOf(last, checked)
-	return page, nil
+	return page, last.position, nil
 }
 
 // Newest is a page of at most limit (1 to 200; 0: 50) events of the caller's tenant, the newest first, without their bodies, behind the cursor
@@ -173,6 +186,14 @@ func checkList(caller account.Caller, f EventFilter, limit int) (int, error) {
 	}
 	if !f.Since.IsZero() && !f.Until.IsZero() && f.Until.Before(f.Since) {
 		wrong.Field("until", "must not be before since")
+	}
+	if f.Delivery.EndpointID != "" && !id.Valid(id.Endpoint, f.Delivery.EndpointID) {
+		wrong.Field("endpoint_id", "must be the id of an endpoint: ep_…")
+	}
+	switch f.Delivery.Status {
+	case "", "pending", "delivered", "undelivered", "held", "cancelled", NoDelivery:
+	default:
+		wrong.Field("delivery_status", "must be pending, delivered, undelivered, held, cancelled or none")
 	}
 	switch {
 	case limit == 0:
@@ -268,7 +289,7 @@ func (c *Events) placeOf(ctx context.Context, tenant, after string) (place, erro
 	case at.id != nothing && s.dayKept:
 		return place{}, cursor.ErrForeign() // no event of this tenant
 	default:
-		return place{}, fault.New(fault.Gone,
+		return place{}, fault.New(fault.CursorExpired,
 			"This cursor is older than what is kept, so there may be events that you have missed. Start again without it to read all that there are.")
 	}
 	if from.id == nothing {
@@ -291,8 +312,12 @@ func (c *Events) last(ctx context.Context, tenant string, from place) (mark, err
 }
 
 func (f EventFilter) filters() bool {
-	return len(f.Types) > 0 || f.ResourceType != "" || f.ResourceID != "" || !f.Since.IsZero() || !f.Until.IsZero()
+	return len(f.Types) > 0 || f.ResourceType != "" || f.ResourceID != "" || !f.Since.IsZero() || !f.Until.IsZero() ||
+		f.Delivery != DeliveryFilter{}
 }
+
+// NoDelivery is the status of an event that was not for an endpoint.
+const NoDelivery = "none"
 
 // The conditions of a filter on a row of events called v. Statements are made of these texts and numbers, and no others.
 const (
@@ -300,6 +325,12 @@ const (
 	onResourceID   = `v.resource_id = @resource`
 	onSince        = `v.created_at >= @since`
 	onUntil        = `v.created_at < @until`
+
+	// Deliveries are made with their event, on its day: index deliveries_by_event of one partition.
+	onDelivery = `exists (
+            select from deliveries d
+            where d.tenant_id = @tenant and d.event_id = v.id and d.day = v.day
+              and (@endpoint::text = '' or d.endpoint_id = @endpoint) and (@status::text = '' or d.status = @status))`
 )
 
 // conditions are those of the filter, and their arguments.
@@ -340,6 +371,15 @@ func (f EventFilter) conditions() (string, pgx.NamedArgs) {
 		on = append(on, onUntil)
 		args["until"] = f.Until
 	}
+	if d := f.Delivery; d != (DeliveryFilter{}) {
+		args["endpoint"], args["status"] = d.EndpointID, d.Status
+		if d.Status == NoDelivery {
+			on = append(on, "not "+onDelivery)
+			args["status"] = ""
+		} else {
+			on = append(on, onDelivery)
+		}
+	}
 	return strings.Join(on, " and "), args
 }
 
@@ -378,6 +418,9 @@ func (c *Events) walk(ctx context.Context, tenant string, f EventFilter, from pl
 	most := c.bounds.orUsual()
 	sql, args := f.statement(tenant, from.back)
 	args["position"], args["bodies"], args["limit"], args["scan"] = from.position, bodies, limit+1, most.scanned
+	if f.Delivery != (DeliveryFilter{}) {
+		args["scan"] = max(1, most.scanned/5) // each costs a look into the deliveries
+	}
 	for _, w := range f.windows(from) {
 		args["from_day"], args["to_day"] = w.from, w.to
 		out, err := c.walkWindow(ctx, sql, maps.Clone(args), w, limit, most.bytes)

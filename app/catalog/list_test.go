@@ -309,7 +309,7 @@ func TestCursorAgesOut(t *testing.T) {
 	backAt := cursor.Encode(cursorOfNewest, all[0].Day.Format(time.DateOnly), all[3].ID)
 	drop(all[0].Day)
 	_, err = s.List(t.Context(), s.caller, EventFilter{}, half.Next, 2)
-	if fault.KindOf(err) != fault.Gone {
+	if fault.KindOf(err) != fault.CursorExpired {
 		t.Errorf("a cursor in days that were dropped: %v, want gone", err)
 	}
 	if page, err := s.Newest(t.Context(), s.caller, EventFilter{}, backAt, 2); err != nil || len(page.Events) != 0 || page.More {
@@ -331,7 +331,7 @@ func TestCursorAgesOut(t *testing.T) {
 	}
 	// One that saw nothing at all, long ago.
 	_, err = s.List(t.Context(), s.caller, EventFilter{}, cursorOf(mark{}, all[0].Day), 10)
-	if fault.KindOf(err) != fault.Gone {
+	if fault.KindOf(err) != fault.CursorExpired {
 		t.Errorf("a cursor of an empty catalog long ago: %v, want gone", err)
 	}
 }

@@ -25,10 +25,14 @@ const (
 	Forbidden       Kind = "forbidden"       // 403: the caller is known and may not do this
 	NotFound        Kind = "not-found"       // 404: it is not there, or belongs to another tenant
 	Conflict        Kind = "conflict"        // 409: it clashes with what is stored
+	InProgress      Kind = "in-progress"     // 409: the same call, by its Idempotency-Key, is being answered or was not answered to its end
+	LeaseHeld       Kind = "lease-held"      // 409: another reader of the consumer is at work
 	Gone            Kind = "gone"            // 410: it was there and will not come back
+	CursorExpired   Kind = "cursor-expired"  // 410: the cursor is older than what is kept
 	TooLarge        Kind = "too-large"       // 413: over a documented size
 	Unsupported     Kind = "unsupported"     // 415: a content type or encoding that is not read here
 	Invalid         Kind = "invalid"         // 422: readable, but a value breaks a rule; Fields say which
+	KeyReused       Kind = "key-reused"      // 422: the Idempotency-Key was used for another call
 	RateLimited     Kind = "rate-limited"    // 429: too many requests for this key or account
 	Unavailable     Kind = "unavailable"     // 503: we cannot do it now; the same request may work later
 	Internal        Kind = "internal"        // 500: our mistake
@@ -36,8 +40,8 @@ const (
 
 // Kinds lists every kind, in the order of their statuses.
 func Kinds() []Kind {
-	return []Kind{Malformed, Unauthenticated, Forbidden, NotFound, Conflict, Gone, TooLarge, Unsupported,
-		Invalid, RateLimited, Internal, Unavailable}
+	return []Kind{Malformed, Unauthenticated, Forbidden, NotFound, Conflict, InProgress, LeaseHeld, Gone, CursorExpired,
+		TooLarge, Unsupported, Invalid, KeyReused, RateLimited, Internal, Unavailable}
 }
 
 // Status is the HTTP status of k; a kind that is not in Kinds is 500.
@@ -51,15 +55,15 @@ func (k Kind) Status() int {
 		return http.StatusForbidden
 	case NotFound:
 		return http.StatusNotFound
-	case Conflict:
+	case Conflict, InProgress, LeaseHeld:
 		return http.StatusConflict
-	case Gone:
+	case Gone, CursorExpired:
 		return http.StatusGone
 	case TooLarge:
 		return http.StatusRequestEntityTooLarge
 	case Unsupported:
 		return http.StatusUnsupportedMediaType
-	case Invalid:
+	case Invalid, KeyReused:
 		return http.StatusUnprocessableEntity
 	case RateLimited:
 		return http.StatusTooManyRequests
@@ -92,14 +96,22 @@ func (k Kind) Title() string {
 		return "Not found"
 	case Conflict:
 		return "In conflict with what is stored"
+	case InProgress:
+		return "The same call is under way"
+	case LeaseHeld:
+		return "Another reader is at work"
 	case Gone:
 		return "No longer there"
+	case CursorExpired:
+		return "The cursor is too old"
 	case TooLarge:
 		return "Too large"
 	case Unsupported:
 		return "Unsupported content"
 	case Invalid:
 		return "A value is not valid"
+	case KeyReused:
+		return "The Idempotency-Key was used for another call"
 	case RateLimited:
 		return "Too many requests"
 	case Unavailable:

@@ -68,7 +68,7 @@ func (s *Server) startServices(ctx context.Context) (err error) {
 	s.Services.Endpoints = &endpoint.Service{DB: s.Pool, Audit: s.Services.Accounts, Ring: s.Ring, Lanes: lanes{s.Waker, s.Pool}, Tests: tests{},
 		URLs: egress.URLOptions{AllowHTTP: s.Config.AllowHTTP, Allow: s.Config.EgressAllow}, KnowsPreset: knows, Now: time.Now, Log: s.Logger}
 	s.Services.Types = &catalog.Types{DB: s.Pool, Accounts: s.Services.Accounts}
-	s.Services.Events = &catalog.Events{DB: s.Pool}
+	s.Services.Events = &catalog.Events{DB: s.Pool, Feed: catalog.NewFeed(s.Pool, s.Logger, s.Services.Accounts.KeysAlive)}
 	s.Services.Deliveries = &delivery.Service{DB: s.Pool, Ring: s.Ring, Policies: s.Policies, Lanes: lanes{s.Waker, s.Pool}, Audit: s.Services.Accounts}
 	if !s.Config.Has(Web) {
 		return nil
@@ -102,7 +102,7 @@ func (s *Server) health(mux *http.ServeMux) {
 
 // web adds what only a process with the web role serves.
 func (s *Server) web(mux *http.ServeMux) (*web.Web, error) {
-	programs := api.New(api.Config{URL: s.Config.URL, Log: s.Logger, Now: time.Now, DB: s.Pool, Accounts: s.Services.Accounts, Endpoints: s.Services.Endpoints,
+	programs := api.New(api.Config{URL: s.Config.URL, Log: s.Logger, Now: time.Now, DB: s.Pool, Ring: s.Ring, Accounts: s.Services.Accounts, Endpoints: s.Services.Endpoints,
 		Types: s.Services.Types, Events: s.Services.Events, Deliveries: s.Services.Deliveries,
 		Observe: s.metrics.observe("api")})
 	pages, err := web.New(web.Config{
@@ -144,6 +144,7 @@ func (s *Server) startHTTP(ctx context.Context) (err error) {
 	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 90 * time.Second, MaxHeaderBytes: 64 << 10}
 	if pages != nil {
 		s.http.RegisterOnShutdown(pages.Close) // live pages would hold the stop up
+		s.http.RegisterOnShutdown(s.Services.Events.Feed.Close)
 	}
 	go func() {
 		if err := s.http.Serve(s.listener); err != nil && err != http.ErrServerClosed {

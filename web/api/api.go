@@ -22,6 +22,8 @@ import (
 	"waybill/app/catalog"
 	"waybill/app/delivery"
 	"waybill/app/endpoint"
+	"waybill/app/idempotency"
+	"waybill/app/seal"
 )
 
 // Config is what the API is made of. A file of routes adds the service that its routes call.
@@ -31,6 +33,7 @@ type Config struct {
 	Now func() time.Time // for rate limits and durations; required
 
 	DB        *pgxpool.Pool // what is published goes into its outbox
+	Ring      *seal.Ring    // seals the answers that are kept for repeats
 	Accounts  *account.Service
 	Endpoints *endpoint.Service
 	Types     *catalog.Types
@@ -47,19 +50,27 @@ type API struct {
 	Config
 	mux    *http.ServeMux
 	limits *limiter
+	calls  *idempotency.Store
 	// spec is the OpenAPI document, made when it is first asked for: that takes as long as all the rest of a start.
 	spec func() []byte
 }
 
 // New makes the API. It panics when the table of routes contradicts itself: that is a mistake in the program.
 func New(config Config) *API {
-	a := &API{Config: config, mux: http.NewServeMux(), limits: newLimiter(config.Now)}
+	a := &API{Config: config, mux: http.NewServeMux(), limits: newLimiter(config.Now), calls: &idempotency.Store{DB: config.DB, Ring: config.Ring}}
 	routes := a.Routes()
 	a.spec = sync.OnceValue(func() []byte { return document(config.URL, routes) })
 	for _, route := range routes {
 		a.mux.Handle(route.Method+" "+route.Pattern, a.handler(route))
 	}
 	return a
+}
+
+// Close ends the streams, so that the server can stop: each is told when to come back. Other requests go on.
+func (a *API) Close() {
+	if a.Events != nil && a.Events.Feed != nil {
+		a.Events.Feed.Close()
+	}
 }
 
 // Routes is every route as it is served, ordered by pattern and method. A file of routes adds its own here.
@@ -73,6 +84,7 @@ func (a *API) Routes() []Route {
 		a.typeRoutes(),
 		a.publishRoutes(),
 		a.eventRoutes(),
+		a.streamRoutes(),
 		a.deliveryRoutes(),
 	))
 	slices.SortFunc(routes, func(x, y Route) int {

@@ -86,12 +86,12 @@ func newBenchOn(t *testing.T, pool *pgxpool.Pool, now func() time.Time) *bench {
 	log := slog.New(slog.NewJSONHandler(b.logs, nil))
 	accounts := &account.Service{DB: pool, Now: time.Now, KnowsPreset: knowsPreset}
 	b.API = New(Config{
-		URL: "https://waybill.test", Log: log, Now: now, DB: pool, Accounts: accounts,
+		URL: "https://waybill.test", Log: log, Now: now, DB: pool, Ring: ring, Accounts: accounts,
 		Endpoints: &endpoint.Service{
 			DB: pool, Audit: accounts, Ring: ring, Lanes: lanes{pool}, Tests: tests{}, KnowsPreset: knowsPreset, Now: time.Now, Log: log,
 		},
 		Types:      &catalog.Types{DB: pool, Accounts: accounts},
-		Events:     &catalog.Events{DB: pool},
+		Events:     &catalog.Events{DB: pool, Feed: catalog.NewFeed(pool, log, accounts.KeysAlive)},
 		Deliveries: &delivery.Service{DB: pool, Ring: ring, Policies: policy.Builtin(), Lanes: lanes{pool}, Audit: accounts},
 	})
 	if err := accounts.Bootstrap(t.Context(), seal.Secret(platformKey)); err != nil {
@@ -99,6 +99,7 @@ func newBenchOn(t *testing.T, pool *pgxpool.Pool, now func() time.Time) *bench {
 	}
 	b.server = httptest.NewServer(b.API)
 	t.Cleanup(b.server.Close)
+	t.Cleanup(b.API.Close)
 	return b
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -66,14 +67,32 @@ func whyOf(l delivery.Line) Why {
 	return shown
 }
 
-// EventListQuery are the parameters of the list of events.
-type EventListQuery struct {
-	PageQuery
+// EventFilterQuery are the parameters by which events are chosen. Embed it.
+type EventFilterQuery struct {
 	Type         []string   `query:"type" description:"An event type, or a prefix as order.*; given several times, any of them."`
 	ResourceType string     `query:"resource_type"`
 	ResourceID   string     `query:"resource_id" maxLength:"800"`
 	Since        *time.Time `query:"since" description:"Dispatched at this time or later, whenever it occurred."`
 	Until        *time.Time `query:"until" description:"Dispatched before this time."`
+}
+
+func (q EventFilterQuery) filter() catalog.EventFilter {
+	f := catalog.EventFilter{Types: q.Type, ResourceType: q.ResourceType, ResourceID: q.ResourceID}
+	if q.Since != nil {
+		f.Since = *q.Since
+	}
+	if q.Until != nil {
+		f.Until = *q.Until
+	}
+	return f
+}
+
+// EventListQuery are the parameters of the list of events.
+type EventListQuery struct {
+	PageQuery
+	EventFilterQuery
+	EndpointID     string `query:"endpoint_id" description:"Only events with a delivery at this endpoint; with delivery_status=none, without one."`
+	DeliveryStatus string `query:"delivery_status" enum:"pending,delivered,undelivered,held,cancelled,none" description:"Only events with a delivery of this status, as it is now, at the endpoint or at any; none: without a delivery."`
 }
 
 func (a *API) eventRoutes() []Route {
@@ -83,8 +102,9 @@ func (a *API) eventRoutes() []Route {
 			Summary: "List events",
 			Detail: "The oldest first, each exactly as endpoints are sent it. Whoever goes on with `next` sees every event exactly once, also while events are being " +
 				"published: keep `next`, and ask again later with the same filter. A page may have fewer events than the limit, or none, while there is `more`. " +
-				"A cursor from before what is kept is answered with 410: events that you have not read may be gone.",
-			Query: EventListQuery{}, Answers: []Answer{{http.StatusOK, EventList{}}}, Faults: []fault.Kind{fault.Malformed, fault.Gone},
+				"A cursor from before what is kept is answered with 410: events that you have not read may be gone. " +
+				"Asking by delivery_status or endpoint_id needs the right deliveries:read too; statuses change, so such a list is a look and not a feed.",
+			Query: EventListQuery{}, Answers: []Answer{{http.StatusOK, EventList{}}}, Faults: []fault.Kind{fault.Malformed, fault.CursorExpired},
 			Handle: a.eventList,
 		},
 		{
@@ -99,7 +119,7 @@ func (a *API) eventRoutes() []Route {
 			Summary: "Read the state of a resource",
 			Detail: "The event with the highest sequence of this resource, exactly as endpoints are sent it. The ETag changes with it; a request with the same one in " +
 				"`If-None-Match` is answered with 304.",
-			Answers: []Answer{{http.StatusOK, Event{}}}, Faults: []fault.Kind{fault.Gone},
+			Answers: []Answer{{http.StatusOK, Event{}}, {http.StatusNotModified, nil}}, Faults: []fault.Kind{fault.Gone},
 			Handle: a.resourceRead,
 		},
 	}
@@ -110,12 +130,12 @@ func (a *API) eventList(w http.ResponseWriter, r *http.Request, caller account.C
 	if err != nil {
 		return err
 	}
-	f := catalog.EventFilter{Types: query.Type, ResourceType: query.ResourceType, ResourceID: query.ResourceID}
-	if query.Since != nil {
-		f.Since = *query.Since
-	}
-	if query.Until != nil {
-		f.Until = *query.Until
+	f := query.filter()
+	f.Delivery = catalog.DeliveryFilter{EndpointID: query.EndpointID, Status: query.DeliveryStatus}
+	if f.Delivery != (catalog.DeliveryFilter{}) {
+		if err := caller.Can(account.DeliveriesRead); err != nil {
+			return err
+		}
 	}
 	page, err := a.Events.List(r.Context(), caller, f, query.After, query.Limit)
 	if err != nil {
@@ -172,9 +192,21 @@ func (a *API) resourceRead(w http.ResponseWriter, r *http.Request, caller accoun
 	}
 	tag := `"` + strconv.FormatInt(event.Sequence, 10) + "-" + event.ID + `"`
 	w.Header().Set("ETag", tag)
-	if r.Header.Get("If-None-Match") == tag {
+	if hasTag(r.Header.Values("If-None-Match"), tag) {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
 	return WriteRaw(w, http.StatusOK, event.Body)
+}
+
+// hasTag says whether If-None-Match names the tag: * names any, and weak tags count as they are (RFC 9110, section 13.1.2).
+func hasTag(values []string, tag string) bool {
+	for _, value := range values {
+		for given := range strings.SplitSeq(value, ",") {
+			if given = strings.TrimSpace(given); given == "*" || strings.TrimPrefix(given, "W/") == tag {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -71,18 +71,38 @@ func describe(r *openapi31.Reflector, route Route) error {
 		op.AddReqStructure(route.Body)
 	}
 	for _, answer := range route.Answers {
-		op.AddRespStructure(answer.Body, openapi.WithHTTPStatus(answer.Status))
+		options := []openapi.ContentOption{openapi.WithHTTPStatus(answer.Status)}
+		if route.Stream {
+			options = append(options, openapi.WithContentType("text/event-stream"))
+		}
+		op.AddRespStructure(answer.Body, options...)
 	}
+	if route.keyed() {
+		op.AddReqStructure(new(repeatable))
+	}
+	described := 0 // kinds are in the order of their statuses
 	for _, kind := range route.faults() {
+		if kind.Status() == described {
+			continue
+		}
+		described = kind.Status()
 		op.AddRespStructure(new(Problem), openapi.WithHTTPStatus(kind.Status()), openapi.WithContentType("application/problem+json"))
 	}
 	return r.AddOperation(op)
+}
+
+// repeatable is the header of calls that can be sent twice.
+type repeatable struct {
+	Key string `header:"Idempotency-Key" maxLength:"255" description:"Of your own making, new for each call. The same call again with the same key within 24 hours is not carried out again: it is answered as the first was, with Idempotency-Replayed: true. A call that was refused leaves the key free."`
 }
 
 func description(route Route) string {
 	parts := []string{}
 	if route.Detail != "" {
 		parts = append(parts, route.Detail)
+	}
+	if route.NoKey != "" {
+		parts = append(parts, "An Idempotency-Key is not looked at. "+route.NoKey)
 	}
 	switch route.Audience {
 	case ForPlatform:
@@ -197,6 +217,10 @@ func (a *API) problemTypes() []ProblemType {
 		fault.Forbidden:       {"The key is valid and may not do this: it lacks a right, or the address is for other keys.", "With a key that has the right."},
 		fault.NotFound:        {"There is no such thing, or it belongs to another tenant.", fixFirst},
 		fault.Conflict:        {"The request clashes with what is stored: another content under the same id, or a state in which this cannot be done.", "After looking at the present state."},
+		fault.InProgress:      {"Another call with the same Idempotency-Key is being answered, or was carried out while its answer was lost.", "In a moment; the answer of the first is given then. If it stays, read what is there now."},
+		fault.LeaseHeld:       {"Another reader of this consumer has been given events that it has not acknowledged yet.", "After the seconds of Retry-After."},
+		fault.CursorExpired:   {"The cursor is older than what is kept, so there may be events that its reader has missed.", "Without the cursor, from the oldest event that is kept; the gap report and GET /v1/resources say what else is missing."},
+		fault.KeyReused:       {"The Idempotency-Key was used within a day for a call with another address or content.", "With a new key."},
 		fault.Gone:            {"It was there, its time is over, and it will not come back.", "No."},
 		fault.TooLarge:        {"The body is larger than what is read at this address.", "In smaller parts."},
 		fault.Unsupported:     {"The body has a content type or a content encoding that is not read here. Send JSON in UTF-8, uncompressed.", fixFirst},

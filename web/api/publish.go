@@ -10,11 +10,13 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/jackc/pgx/v5"
 
 	"waybill/app/account"
 	"waybill/app/fault"
 	"waybill/app/outbox"
 	"waybill/app/plain"
+	"waybill/db"
 )
 
 // PublishBody is the body of POST /v1/events: one event, or events with up to 1,000. It only documents: the bytes of data are to be kept as
@@ -74,7 +76,7 @@ func (a *API) eventPublish(w http.ResponseWriter, r *http.Request, _ account.Cal
 	if err != nil {
 		return err
 	}
-	published, err := outbox.Publish(r.Context(), a.DB, events...)
+	published, err := a.publish(r, events)
 	if err != nil {
 		return err
 	}
@@ -86,6 +88,18 @@ func (a *API) eventPublish(w http.ResponseWriter, r *http.Request, _ account.Cal
 		}
 	}
 	return WriteJSON(w, status, body)
+}
+
+// publish is one statement; with an Idempotency-Key, that the call was carried out is committed with it.
+func (a *API) publish(r *http.Request, events []outbox.Event) (published []outbox.Published, err error) {
+	if r.Header.Get(idempotencyHeader) == "" {
+		return outbox.Publish(r.Context(), a.DB, events...)
+	}
+	err = db.Tx(r.Context(), a.DB, func(tx pgx.Tx) error {
+		published, err = outbox.Publish(r.Context(), tx, events...)
+		return err
+	})
+	return published, err
 }
 
 // readEvents reads the envelope as strictly as any body, and cuts each data out of the text as it stands: duplicate names, large numbers, \u0000

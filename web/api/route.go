@@ -53,6 +53,7 @@ type Route struct {
 	Answers  []Answer     // the successful answers, the usual one first
 	Faults   []fault.Kind // beyond those that the framework answers by itself (see Route.faults)
 	Stream   bool         // the answer goes on until the client leaves: no deadline
+	NoKey    string       // why an Idempotency-Key is not looked at, of a route that changes something; usually it is
 	Handle   Handler
 }
 
@@ -90,6 +91,9 @@ func (r Route) faults() []fault.Kind {
 	}
 	if r.Body != nil {
 		kinds = append(kinds, fault.Malformed, fault.TooLarge, fault.Unsupported)
+	}
+	if r.keyed() {
+		kinds = append(kinds, fault.Malformed, fault.InProgress, fault.KeyReused)
 	}
 	kinds = append(kinds, fault.Invalid) // an unknown parameter, at least
 	return slices.DeleteFunc(fault.Kinds(), func(k fault.Kind) bool { return !slices.Contains(kinds, k) })

@@ -81,6 +81,7 @@ func (a *API) secretRoutes() []Route {
 		{
 			Name: "SecretReveal", Method: http.MethodPost, Pattern: "/v1/endpoints/{id}/secrets/{secret}/reveal", Audience: ForTenant, Scope: account.SecretsReveal,
 			Summary: "Show a signing secret", Detail: "It is recorded in the activity log.",
+			NoKey:   "Each look at a secret is recorded; repeating it changes nothing else.",
 			Answers: []Answer{{http.StatusOK, RevealedSecret{}}}, Faults: []fault.Kind{fault.Conflict},
 			Handle: a.secretReveal,
 		},
@@ -93,6 +94,7 @@ func (a *API) secretRoutes() []Route {
 		{
 			Name: "HeadersReveal", Method: http.MethodPost, Pattern: "/v1/endpoints/{id}/headers/reveal", Audience: ForTenant, Scope: account.SecretsReveal,
 			Summary: "Show an endpoint's static headers", Detail: "It is recorded in the activity log.",
+			NoKey:   "Each look at a secret is recorded; repeating it changes nothing else.",
 			Answers: []Answer{{http.StatusOK, RevealedHeaders{}}}, Faults: []fault.Kind{fault.Conflict},
 			Handle: a.headersReveal,
 		},

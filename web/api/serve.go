@@ -129,6 +129,9 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, route Route) error 
 	if err := prepareBody(w, r, route); err != nil {
 		return err
 	}
+	if route.keyed() && len(r.Header.Values(idempotencyHeader)) > 0 {
+		return a.once(w, r, it.caller, route.Handle)
+	}
 	return route.Handle(w, r, it.caller)
 }
 
