@@ -36,15 +36,16 @@ var layers = map[string][]string{
 func init() {
 	storage := []string{"db", "db/queries", "app/id", "app/fault", "app/cursor", "app/plain"}
 	pure := []string{"app/verdict", "app/seal", "app/signing", "app/policy", "app/egress", "app/sender"}
-	layers["app/account"] = slices.Concat(storage, []string{"app/seal"})
+	layers["app/notice"] = slices.Concat(storage, []string{"app/seal", "web/path"})
+	layers["app/account"] = slices.Concat(storage, []string{"app/seal", "app/notice"})
 	layers["app/lane"] = slices.Concat(storage, pure)
 	layers["app/outbox"] = slices.Concat(storage, []string{"app/lane"})
 	layers["app/endpoint"] = slices.Concat(storage, pure, []string{"app/account", "app/outbox"})
 	layers["app/catalog"] = slices.Concat(storage, pure, []string{"app/account"})
 	layers["app/delivery"] = slices.Concat(storage, pure, []string{"app/account", "app/catalog"})
-	layers["app/doctor"] = slices.Concat(storage, pure, []string{"app/lane"})
 	layers["app/idempotency"] = slices.Concat(storage, []string{"app/seal"})
-	operations := []string{"app/account", "app/idempotency", "app/endpoint", "app/catalog", "app/delivery", "app/outbox", "app/lane"}
+	layers["app/doctor"] = slices.Concat(storage, pure, []string{"app/lane"})
+	operations := []string{"app/account", "app/notice", "app/idempotency", "app/endpoint", "app/catalog", "app/delivery", "app/outbox", "app/lane"}
 	layers["jobs"] = slices.Concat(storage, pure, operations)
 
 	view := []string{"app/verdict", "assets", "web/path", "web/ui"}

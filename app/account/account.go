@@ -3,8 +3,9 @@
 //
 // It promises that an operation's caller is an argument with rights that are checked inside the operation; that a key, link or session token is
 // shown once and stored as a hash; that what is revoked is refused from the next call on, in every process, because nothing is remembered
-// between calls; that a portal link signs in once; and that whatever is recorded in the activity log is committed with the thing it tells
-// of, or not at all.
+// between calls; that a portal link, like every link of a mail, works once; that a password is kept as its argon2id hash, and guessing one is
+// slowed down whether or not there is such an account; that a tenant that has owners never loses the last one; and that whatever is recorded in the activity log is committed with the thing it tells
+// of, or not at all, as are the mails that tell of it.
 package account
 
 import (
@@ -16,15 +17,17 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"waybill/app/notice"
 	"waybill/app/seal"
 )
 
-// Service performs the operations on accounts. All fields are required.
+// Service performs the operations on accounts. All fields are required, Mails only by what sends some.
 type Service struct {
 	DB  *pgxpool.Pool
 	Now func() time.Time // the time inside new ids; what expires is judged by the database's clock
 	// KnowsPreset says whether a delivery policy of this name exists.
 	KnowsPreset func(name string) bool
+	Mails       *notice.Outbox
 }
 
 // The starts of tokens, so that a leaked one can be recognised for what it is.
@@ -33,6 +36,9 @@ const (
 	tenantKeyPrefix   = "wbt_"
 	sessionPrefix     = "wbs_"
 	portalPrefix      = "wbl_"
+	invitationPrefix  = "wbi_"
+	resetPrefix       = "wbr_"
+	verifyPrefix      = "wbv_"
 )
 
 // shownPrefix is how much of a key is kept readable; 160 random bits remain unknown.

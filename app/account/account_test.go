@@ -1,6 +1,7 @@
 package account
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"waybill/app/fault"
+	"waybill/app/notice"
 	"waybill/app/seal"
 	"waybill/db/dbtest"
 )
@@ -18,7 +20,13 @@ const bootstrapKey = seal.Secret("a-platform-key-of-32-characters!")
 
 func newService(t *testing.T) *Service {
 	t.Helper()
-	return &Service{DB: dbtest.New(t), Now: time.Now, KnowsPreset: func(name string) bool { return name == "commerce" }}
+	ring, err := seal.NewRing(bytes.Repeat([]byte{7}, seal.KeySize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := dbtest.New(t)
+	return &Service{DB: pool, Now: time.Now, KnowsPreset: func(name string) bool { return name == "commerce" },
+		Mails: &notice.Outbox{DB: pool, Ring: ring, URL: "https://waybill.test", Now: time.Now}}
 }
 
 // platform is a caller with every right of the platform.

@@ -67,6 +67,17 @@ func (c Caller) Can(scope Scope) error {
 	return nil
 }
 
+// member is nil for a person who is signed in with a password, and not by a link or key.
+func (c Caller) member() error {
+	switch {
+	case c.Kind == "":
+		return errNoSession()
+	case c.Kind != Session || c.MemberID == "":
+		return fault.New(fault.Forbidden, "This is for members who sign in with a password.")
+	}
+	return nil
+}
+
 // Actor names the caller in the audit log and beside what it did: "platform key bootstrap", "anna@example.com".
 func (c Caller) Actor() string {
 	switch c.Kind {

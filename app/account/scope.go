@@ -2,6 +2,7 @@ package account
 
 import (
 	"slices"
+	"strings"
 
 	"waybill/app/fault"
 )
@@ -23,7 +24,7 @@ const (
 const (
 	AuditRead     Scope = "audit:read"     // the activity log
 	KeysWrite     Scope = "keys:write"     // API keys, and the list of them
-	SettingsWrite Scope = "settings:write" // name, time zone, notification mail
+	SettingsWrite Scope = "settings:write" // the account's name and time zone
 	TeamWrite     Scope = "team:write"     // members, roles, invitations
 )
 
@@ -97,20 +98,28 @@ type Role string
 // The roles. Each can do what the ones after it can.
 const (
 	Owner     Role = "owner"     // everything, and who else may
-	Developer Role = "developer" // everything but the team
+	Developer Role = "developer" // everything but the team and the account's settings
 	Viewer    Role = "viewer"    // reads, and gives nothing away
 )
 
 // Roles lists the roles, the strongest first.
 func Roles() []Role { return []Role{Owner, Developer, Viewer} }
 
+// Title is the role as a heading has it: "Owner".
+func (r Role) Title() string {
+	if r == "" {
+		return ""
+	}
+	return strings.ToUpper(string(r[:1])) + string(r[1:])
+}
+
 // Scopes are the rights of a role; an unknown role has none.
 func (r Role) Scopes() []Scope {
 	switch r {
 	case Owner:
-		return append(Developer.Scopes(), TeamWrite)
+		return append(Developer.Scopes(), SettingsWrite, TeamWrite)
 	case Developer:
-		return append(KeyScopes(), AuditRead, KeysWrite, SettingsWrite)
+		return append(KeyScopes(), AuditRead, KeysWrite)
 	case Viewer:
 		return []Scope{CatalogRead, EndpointsRead, DeliveriesRead, AuditRead}
 	default:

@@ -26,7 +26,7 @@ const (
 type SignedIn struct {
 	ID         string // ses_…
 	MemberID   string // mem_…; empty for a portal session
-	Label      string // the member's address, or what the portal link was made for
+	Label      string // the member's address, or what the portal link was made for; in SessionsOwn the tenant's name
 	UserAgent  string
 	Address    string
 	CreatedAt  time.Time
@@ -46,8 +46,10 @@ var (
 	sessionSeen         = queries.SQL("SessionSeen")
 	sessionList         = queries.SQL("SessionList")
 	sessionDelete       = queries.SQL("SessionDelete")
-	sessionDeleteOthers = queries.SQL("SessionDeleteOthers")
 	sessionExpire       = queries.SQL("SessionExpire")
+	memberSessionList   = queries.SQL("MemberSessionList")
+	memberSessionDelete = queries.SQL("MemberSessionDelete")
+	memberSessionsEnd   = queries.SQL("MemberSessionsDelete")
 )
 
 // sessionStart is what a new session is made of.
@@ -142,7 +144,28 @@ func sessionsOf(caller Caller) (string, error) {
 	return caller.MemberID, nil
 }
 
-// SessionRevoke ends a session of the caller's tenant at once, in every process: one of their own, or with team:write anybody's.
+// SessionsOwn lists the live sessions of the signed-in member in all their tenants, newest first, 200 at most.
+func (s *Service) SessionsOwn(ctx context.Context, caller Caller) ([]SignedIn, error) {
+	if err := caller.member(); err != nil {
+		return nil, err
+	}
+	rows, err := s.DB.Query(ctx, memberSessionList, caller.MemberID)
+	if err != nil {
+		return nil, fmt.Errorf("list own sessions: %w", err)
+	}
+	sessions, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (SignedIn, error) {
+		var e SignedIn
+		err := row.Scan(&e.ID, &e.MemberID, &e.Label, &e.UserAgent, &e.Address, &e.CreatedAt, &e.LastSeenAt, &e.ExpiresAt)
+		return e, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list own sessions: %w", err)
+	}
+	return sessions, nil
+}
+
+// SessionRevoke ends a session at once, in every process: one of the member's own, in whatever tenant; or with team:write anybody's of the
+// caller's tenant.
 func (s *Service) SessionRevoke(ctx context.Context, caller Caller, sessionID string) error {
 	if caller.Kind == Session && caller.ID == sessionID {
 		return s.SignOut(ctx, caller)
@@ -151,7 +174,33 @@ func (s *Service) SessionRevoke(ctx context.Context, caller Caller, sessionID st
 	if err != nil {
 		return err
 	}
+	if caller.MemberID != "" {
+		err := s.endOwnSession(ctx, caller, sessionID)
+		if fault.KindOf(err) != fault.NotFound || member != "" {
+			return err
+		}
+	}
 	return s.endSession(ctx, caller, "session.revoked", sessionID, member)
+}
+
+func errNoSuchSession() error { return fault.New(fault.NotFound, "There is no such session.") }
+
+// endOwnSession ends a session of the caller's, which may be in another of their tenants. It is recorded where they sit.
+func (s *Service) endOwnSession(ctx context.Context, caller Caller, sessionID string) error {
+	if !id.Valid(id.Session, sessionID) {
+		return errNoSuchSession()
+	}
+	return db.Tx(ctx, s.DB, func(tx pgx.Tx) error {
+		var label string
+		err := tx.QueryRow(ctx, memberSessionDelete, caller.MemberID, sessionID).Scan(&label)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return errNoSuchSession()
+		}
+		if err != nil {
+			return fmt.Errorf("delete session: %w", err)
+		}
+		return s.Record(ctx, tx, caller, "session.revoked", sessionID, map[string]any{"of": label})
+	})
 }
 
 // SignOut ends the caller's own session.
@@ -163,15 +212,14 @@ func (s *Service) SignOut(ctx context.Context, caller Caller) error {
 }
 
 func (s *Service) endSession(ctx context.Context, caller Caller, action, sessionID, member string) error {
-	missing := fault.New(fault.NotFound, "There is no such session.")
 	if !id.Valid(id.Session, sessionID) {
-		return missing
+		return errNoSuchSession()
 	}
 	return db.Tx(ctx, s.DB, func(tx pgx.Tx) error {
 		var label string
 		err := tx.QueryRow(ctx, sessionDelete, caller.Tenant(), sessionID, member).Scan(&label)
 		if errors.Is(err, pgx.ErrNoRows) {
-			return missing
+			return errNoSuchSession()
 		}
 		if err != nil {
 			return fmt.Errorf("delete session: %w", err)
@@ -180,33 +228,38 @@ func (s *Service) endSession(ctx context.Context, caller Caller, action, session
 	})
 }
 
-// SessionRevokeOthers ends all sessions of the signed-in member in this tenant but the one that asks, and says how many.
+// SessionRevokeOthers ends all sessions of the signed-in member, in all their tenants, but the one that asks, and says how many.
 func (s *Service) SessionRevokeOthers(ctx context.Context, caller Caller) (int, error) {
-	if caller.Kind != Session || caller.MemberID == "" {
-		return 0, fault.New(fault.Forbidden, "Only a signed-in member has other sessions.")
+	if err := caller.member(); err != nil {
+		return 0, err
 	}
 	ended := 0
-	err := db.Tx(ctx, s.DB, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, sessionDeleteOthers, caller.Tenant(), caller.MemberID, caller.ID)
-		if err != nil {
-			return fmt.Errorf("delete sessions: %w", err)
-		}
-		if ended = int(tag.RowsAffected()); ended == 0 {
-			return nil
+	err := db.Tx(ctx, s.DB, func(tx pgx.Tx) (err error) {
+		if ended, err = endSessions(ctx, tx, caller.MemberID, caller.ID); err != nil || ended == 0 {
+			return err
 		}
 		return s.Record(ctx, tx, caller, "session.revoked", "", map[string]any{"count": ended})
 	})
 	return ended, err
 }
 
-// Prune removes sessions and portal links whose time is over, and says how many rows that were. A job calls it now and then; nothing
+// endSessions ends a member's sessions but the one named, and says how many.
+func endSessions(ctx context.Context, tx pgx.Tx, memberID, except string) (int, error) {
+	tag, err := tx.Exec(ctx, memberSessionsEnd, memberID, except)
+	if err != nil {
+		return 0, fmt.Errorf("delete sessions: %w", err)
+	}
+	return int(tag.RowsAffected()), nil
+}
+
+// Prune removes sessions, links, invitations and throttles whose time is over, and says how many rows that were. A job calls it now and then; nothing
 // depends on it, because what has expired is refused by its time.
 func (s *Service) Prune(ctx context.Context) (int, error) {
 	removed := 0
-	for _, sql := range []string{sessionExpire, portalLinkExpire} {
+	for _, sql := range []string{sessionExpire, portalLinkExpire, memberTokenExpire, invitationExpire, throttleExpire} {
 		tag, err := s.DB.Exec(ctx, sql)
 		if err != nil {
-			return removed, fmt.Errorf("prune sessions and links: %w", err)
+			return removed, fmt.Errorf("prune accounts: %w", err)
 		}
 		removed += int(tag.RowsAffected())
 	}

@@ -143,11 +143,6 @@ delete from sessions
 where tenant_id = $1 and id = $2 and ($3 = '' or member_id = $3)
 returning label;
 
--- name: SessionDeleteOthers
--- Ends a member's sessions in a tenant but the one that asks.
-delete from sessions
-where tenant_id = $1 and member_id = $2 and id <> $3;
-
 -- name: SessionExpire
 -- all tenants: sessions whose time is over.
 delete from sessions where expires_at < statement_timestamp();

@@ -106,8 +106,7 @@ returning label;
 -- name: MemberSessionsDelete
 -- all tenants: a person's own sessions but the one that asks ($2; none of that id: all of them).
 delete from sessions
-where member_id = $1 and id <> $2
-returning id;
+where member_id = $1 and id <> $2;
 
 -- name: SessionLeave
 -- Ends a member's session in a tenant for another one, which lasts no longer.
