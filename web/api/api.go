@@ -48,16 +48,18 @@ type Config struct {
 // API answers the API's requests. It is an http.Handler for everything below /v1/.
 type API struct {
 	Config
-	mux    *http.ServeMux
-	limits *limiter
-	calls  *idempotency.Store
+	mux     *http.ServeMux
+	limits  *limiter
+	calls   *idempotency.Store
+	streams streamTimes
 	// spec is the OpenAPI document, made when it is first asked for: that takes as long as all the rest of a start.
 	spec func() []byte
 }
 
 // New makes the API. It panics when the table of routes contradicts itself: that is a mistake in the program.
 func New(config Config) *API {
-	a := &API{Config: config, mux: http.NewServeMux(), limits: newLimiter(config.Now), calls: &idempotency.Store{DB: config.DB, Ring: config.Ring}}
+	a := &API{Config: config, mux: http.NewServeMux(), limits: newLimiter(config.Now), calls: &idempotency.Store{DB: config.DB, Ring: config.Ring},
+		streams: usualStreams}
 	routes := a.Routes()
 	a.spec = sync.OnceValue(func() []byte { return document(config.URL, routes) })
 	for _, route := range routes {

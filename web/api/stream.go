@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"time"
 
 	"waybill/app/account"
@@ -16,12 +17,18 @@ import (
 
 // How streams are kept.
 const (
-	streamBeat   = 15 * time.Second // shorter than the patience of proxies
-	streamWithin = 10 * time.Second // one write, or the reader is gone
-	streamLife   = time.Hour        // then the reader connects anew, perhaps to another process
-	streamChunk  = 64 << 10         // bytes of one write
-	streamRetry  = 2 * time.Second  // after which readers come back, and up to as much again, so that they do not come at once
+	streamChunk = 64 << 10        // bytes of one write
+	streamRetry = 2 * time.Second // after which readers come back, and up to as much again, so that they do not come at once
 )
+
+// streamTimes are the patience of streams. Tests have less.
+type streamTimes struct {
+	beat   time.Duration // shorter than the patience of proxies
+	within time.Duration // one write, or the reader is gone
+	life   time.Duration // then the reader connects anew, perhaps to another process
+}
+
+var usualStreams = streamTimes{beat: 15 * time.Second, within: 10 * time.Second, life: time.Hour}
 
 // EventStreamQuery are the parameters of the stream of events.
 type EventStreamQuery struct {
@@ -66,23 +73,27 @@ func (a *API) eventStream(w http.ResponseWriter, r *http.Request, caller account
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	out := &messages{w: w, control: http.NewResponseController(w)}
+	out := &messages{w: w, control: http.NewResponseController(w), within: a.streams.within}
 	why := a.streamTo(r.Context(), stream, out)
 	switch {
+	case errors.Is(why, errGone) && out.slow:
+		a.Log.Info("a reader of a stream does not read, and is let go", "request_id", requestOf(r).id, "tenant_id", caller.Tenant())
 	case errors.Is(why, catalog.ErrKeyEnded):
 		out.note("the key was revoked or has expired")
-	case why != nil && r.Context().Err() == nil && !errors.Is(why, errSlow):
+	case why != nil && r.Context().Err() == nil:
 		out.note("connect again")
 	}
 	out.flush()
-	if errors.Is(why, catalog.ErrStopping) || errors.Is(why, errLife) || errors.Is(why, catalog.ErrKeyEnded) || r.Context().Err() != nil {
-		return nil
+	for _, usual := range []error{errGone, errLife, catalog.ErrStopping, catalog.ErrKeyEnded} {
+		if errors.Is(why, usual) {
+			return nil
+		}
 	}
 	return why
 }
 
 var (
-	errSlow = errors.New("the reader of a stream does not read")
+	errGone = errors.New("the reader of a stream has gone, or does not read")
 	errLife = errors.New("the stream has had its time")
 )
 
@@ -90,11 +101,11 @@ var (
 func (a *API) streamTo(ctx context.Context, stream *catalog.Stream, out *messages) error {
 	out.greet(stream.Cursor())
 	if !out.flush() {
-		return errSlow
+		return errGone
 	}
-	end := time.Now().Add(streamLife + rand.N(streamLife/10))
+	end := time.Now().Add(a.streams.life + rand.N(a.streams.life/10))
 	for time.Now().Before(end) {
-		waiting, cancel := context.WithTimeout(ctx, streamBeat)
+		waiting, cancel := context.WithTimeout(ctx, a.streams.beat)
 		events, err := stream.Next(waiting)
 		cancel()
 		if err != nil {
@@ -105,14 +116,14 @@ func (a *API) streamTo(ctx context.Context, stream *catalog.Stream, out *message
 		}
 		for _, event := range events {
 			if !out.event(event) {
-				return errSlow
+				return errGone
 			}
 		}
 		if len(events) == 0 {
 			out.beat(stream.Cursor())
 		}
 		if !out.flush() {
-			return errSlow
+			return errGone
 		}
 	}
 	return errLife
@@ -122,8 +133,10 @@ func (a *API) streamTo(ctx context.Context, stream *catalog.Stream, out *message
 type messages struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
+	within  time.Duration
 	text    bytes.Buffer
 	broken  bool
+	slow    bool // and that because the reader does not read
 }
 
 // greet tells when to come back, and the cursor to come back with: a message without data is none, and sets the last id.
@@ -162,12 +175,12 @@ func (m *messages) flush() bool {
 	if m.broken {
 		return false
 	}
-	_ = m.control.SetWriteDeadline(time.Now().Add(streamWithin)) // where there is no connection to set it on, in tests, there is no slow reader either
+	_ = m.control.SetWriteDeadline(time.Now().Add(m.within)) // where there is no connection to set it on, in tests, there is no slow reader either
 	_, err := m.w.Write(m.text.Bytes())
 	m.text.Reset()
 	if err == nil {
 		err = m.control.Flush()
 	}
-	m.broken = err != nil
+	m.broken, m.slow = err != nil, errors.Is(err, os.ErrDeadlineExceeded)
 	return !m.broken
 }

@@ -1,0 +1,94 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"waybill/app/fault"
+	"waybill/db/dbtest"
+)
+
+func TestEventsByDelivery(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	key := b.tenantKey(t, "one", "")
+	narrow := field(t, b.call(t, platformKey, "POST", "/v1/tenants/one/keys", `{"scopes":["catalog:read"]}`).body, "key")
+	var tenant string
+	if err := b.DB.QueryRow(t.Context(), `select id from tenants where uid = 'one'`).Scan(&tenant); err != nil {
+		t.Fatal(err)
+	}
+	endpoints := []dbtest.Endpoint{dbtest.AddEndpoint(t, b.DB, dbtest.Endpoint{TenantID: tenant}), dbtest.AddEndpoint(t, b.DB, dbtest.Endpoint{TenantID: tenant})}
+	events := map[string]string{}
+	for name, statuses := range map[string][2]string{
+		"both": {"delivered", "delivered"}, "half": {"delivered", "undelivered"}, "one": {"held", ""}, "neither": {"", ""},
+	} {
+		event := dbtest.AddEvent(t, b.DB, dbtest.Event{TenantID: tenant})
+		events[name] = event.ID
+		for i, status := range statuses {
+			if status != "" {
+				dbtest.AddDelivery(t, b.DB, dbtest.Delivery{Event: event, Endpoint: endpoints[i], Status: status, Reason: "because"})
+			}
+		}
+	}
+	for query, want := range map[string]string{
+		"delivery_status=delivered":                                    "both half",
+		"delivery_status=undelivered":                                  "half",
+		"delivery_status=none":                                         "neither",
+		"endpoint_id=" + endpoints[1].ID:                               "both half",
+		"delivery_status=none&endpoint_id=" + endpoints[1].ID:          "one neither",
+		"delivery_status=held&endpoint_id=" + endpoints[1].ID:          "",
+		"delivery_status=held&endpoint_id=" + endpoints[0].ID:          "one",
+		"delivery_status=delivered&type=never.*":                       "",
+		"endpoint_id=ep_01J9X3ZK7Q8W2M4T5V6B7N8P9R&delivery_status=":   "?",
+		"endpoint_id=ep_01J9X3ZK7Q8W2M4T5V6B7N8P9R&type=consignment.*": "",
+	} {
+		got := b.call(t, key, "GET", "/v1/events?"+query, "")
+		if want == "?" {
+			wantProblem(t, got, fault.Invalid)
+			continue
+		}
+		for name, id := range events {
+			is := strings.Contains(" "+want+" ", " "+name+" ")
+			if got.status != 200 || strings.Contains(got.body, id) != is {
+				t.Errorf("%s: event %q shown: %v, %d %s", query, name, !is, got.status, got.body)
+			}
+		}
+	}
+	wantProblem(t, b.call(t, narrow, "GET", "/v1/events?delivery_status=held", ""), fault.Forbidden)
+	wantProblem(t, b.call(t, key, "GET", "/v1/events?delivery_status=lost", ""), fault.Invalid)
+	wantProblem(t, b.call(t, key, "GET", "/v1/events?endpoint_id=x", ""), fault.Invalid)
+}
+
+func TestTheTagOfAResource(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	key := b.tenantKey(t, "one", "")
+	b.put(t, "one", dbtest.Event{ResourceType: "order", ResourceID: "O 1/2", Sequence: 1})
+	get := func(match ...string) answer {
+		r, err := http.NewRequestWithContext(t.Context(), "GET", b.server.URL+"/v1/resources/order/O%201%2F2", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+key)
+		r.Header["If-None-Match"] = match
+		return send(t, r)
+	}
+	tag := get().header.Get("ETag")
+	for name, c := range map[string]struct {
+		match []string
+		want  int
+	}{
+		"none": {nil, 200}, "the same": {[]string{tag}, 304}, "weak": {[]string{"W/" + tag}, 304}, "any": {[]string{"*"}, 304},
+		"one of several": {[]string{`"a", ` + tag + ` , "b"`}, 304}, "on two lines": {[]string{`"a"`, tag}, 304}, "another": {[]string{`"a"`}, 200},
+		"a part": {[]string{strings.Trim(tag, `"`)}, 200},
+	} {
+		if got := get(c.match...); got.status != c.want || got.header.Get("ETag") != tag || (got.body == "") != (c.want == 304) {
+			t.Errorf("%s: %d %q %q", name, got.status, got.header.Get("ETag"), got.body)
+		}
+	}
+	b.put(t, "one", dbtest.Event{ResourceType: "order", ResourceID: "O 1/2", Sequence: 2})
+	if got := get(tag); got.status != 200 || got.header.Get("ETag") == tag {
+		t.Errorf("after a change: %d %q", got.status, got.header.Get("ETag"))
+	}
+}
