@@ -11,6 +11,7 @@ import (
 type Chores struct {
 	Pool   *pgxpool.Pool
 	Prunes []Prune
+	Mails  *Mails // nil: this process sends no mails
 }
 
 func (c *Chores) register(known *river.Workers) {

@@ -89,15 +89,17 @@ func NewClient(pool *pgxpool.Pool, engine *lane.Engine, chores *Chores, workers 
 	known := river.NewWorkers()
 	river.AddWorker(known, &LaneWorker{Engine: engine})
 	chores.register(known)
+	queues := map[string]river.QueueConfig{
+		// A fetch takes no more than the free places, and two fetches are at least FetchCooldown apart, which bounds a queue's throughput.
+		QueueLanes:    {MaxWorkers: workers.Lanes, FetchCooldown: 5 * time.Millisecond, FetchPollInterval: 250 * time.Millisecond},
+		QueueSuspects: {MaxWorkers: workers.Suspects, FetchCooldown: 50 * time.Millisecond, FetchPollInterval: time.Second},
+		QueueChores:   {MaxWorkers: workers.Chores, FetchCooldown: 100 * time.Millisecond, FetchPollInterval: time.Second},
+	}
+	periodic := append(chores.periodic(), chores.Mails.register(known, queues)...)
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
 		Schema: Schema,
 		Logger: logger,
-		Queues: map[string]river.QueueConfig{
-			// A fetch takes no more than the free places, and two fetches are at least FetchCooldown apart, which bounds a queue's throughput.
-			QueueLanes:    {MaxWorkers: workers.Lanes, FetchCooldown: 5 * time.Millisecond, FetchPollInterval: 250 * time.Millisecond},
-			QueueSuspects: {MaxWorkers: workers.Suspects, FetchCooldown: 50 * time.Millisecond, FetchPollInterval: time.Second},
-			QueueChores:   {MaxWorkers: workers.Chores, FetchCooldown: 100 * time.Millisecond, FetchPollInterval: time.Second},
-		},
+		Queues: queues,
 		// The inserting client spends the NOTIFY of a queue once in each cooldown.
 		FetchCooldown:               5 * time.Millisecond,
 		FetchPollInterval:           250 * time.Millisecond,
@@ -107,7 +109,7 @@ func NewClient(pool *pgxpool.Pool, engine *lane.Engine, chores *Chores, workers 
 		RescueStuckJobsAfter:        time.Hour,
 		Workers:                     known,
 		ErrorHandler:                &errorHandler{logger: logger},
-		PeriodicJobs:                chores.periodic(),
+		PeriodicJobs:                periodic,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make the job client: %w", err)

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"waybill/app/egress"
+	"waybill/app/notice"
 	"waybill/app/policy"
 	"waybill/app/seal"
 )
@@ -118,6 +119,11 @@ func FromEnv(getenv func(string) string, roles []Role) (Config, error) {
 	if c.DatabaseURL != "" {
 		if u, err := url.Parse(c.DatabaseURL); err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql") {
 			refuse("WAYBILL_DATABASE_URL", "must be postgres://user:password@host:port/database")
+		}
+	}
+	if c.SMTPURL != "" && c.URL != "" {
+		if _, err := notice.ParseSMTP(c.SMTPURL, c.URL); err != nil {
+			refuse("WAYBILL_SMTP_URL", err.Error())
 		}
 	}
 	needsKeys := c.Has(Web) || c.Has(Worker)

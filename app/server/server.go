@@ -17,6 +17,7 @@ import (
 	"waybill/app/egress"
 	"waybill/app/idempotency"
 	"waybill/app/lane"
+	"waybill/app/notice"
 	"waybill/app/outbox"
 	"waybill/app/policy"
 	"waybill/app/seal"
@@ -51,6 +52,7 @@ type Server struct {
 	flushPool  *pgxpool.Pool
 	dispatcher *outbox.Dispatcher
 	river      *jobs.Client
+	smtp       *notice.SMTP // nil: no mail is sent from here
 	http       *http.Server
 	listener   net.Listener
 
@@ -303,7 +305,8 @@ func (s *Server) startWorkers(ctx context.Context) (err error) {
 	s.dispatcher = outbox.NewDispatcher(outbox.Dispatcher{
 		Pool: s.enginePool, Waker: &lane.Waker{Tickets: s.Inserter, Worker: s.Engine.WorkerID}, Poke: s.Engine.Poke, URL: s.Config.URL, Logger: s.Logger})
 
-	if s.river, err = jobs.NewClient(s.Pool, s.Engine, &jobs.Chores{Pool: s.Pool, Prunes: []jobs.Prune{s.Services.Accounts.Prune, s.Services.Endpoints.Prune, (&idempotency.Store{DB: s.Pool}).Prune}}, workers, s.Logger); err != nil {
+	if s.river, err = jobs.NewClient(s.Pool, s.Engine, &jobs.Chores{Pool: s.Pool, Mails: s.mailJob(), Prunes: []jobs.Prune{
+		s.Services.Accounts.Prune, s.Services.Endpoints.Prune, (&idempotency.Store{DB: s.Pool}).Prune, s.Services.Mails.Prune}}, workers, s.Logger); err != nil {
 		return err
 	}
 	if err := s.river.Start(context.WithoutCancel(ctx)); err != nil {

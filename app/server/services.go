@@ -15,6 +15,7 @@ import (
 	"waybill/app/egress"
 	"waybill/app/endpoint"
 	"waybill/app/lane"
+	"waybill/app/notice"
 	"waybill/app/outbox"
 	"waybill/app/seal"
 	"waybill/db"
@@ -31,6 +32,7 @@ type Services struct {
 	Types      *catalog.Types
 	Events     *catalog.Events
 	Deliveries *delivery.Service
+	Mails      *notice.Outbox
 }
 
 // lanes is package lane as app/endpoint sees it.
@@ -64,7 +66,10 @@ func (s *Server) startServices(ctx context.Context) (err error) {
 		_, ok := s.Policies.Preset(name)
 		return ok
 	}
-	s.Services.Accounts = &account.Service{DB: s.Pool, Now: time.Now, KnowsPreset: knows}
+	if err := s.startMails(); err != nil {
+		return err
+	}
+	s.Services.Accounts = &account.Service{DB: s.Pool, Now: time.Now, KnowsPreset: knows, Mails: s.Services.Mails}
 	s.Services.Endpoints = &endpoint.Service{DB: s.Pool, Audit: s.Services.Accounts, Ring: s.Ring, Lanes: lanes{s.Waker, s.Pool}, Tests: tests{},
 		URLs: egress.URLOptions{AllowHTTP: s.Config.AllowHTTP, Allow: s.Config.EgressAllow}, KnowsPreset: knows, Now: time.Now, Log: s.Logger}
 	s.Services.Types = &catalog.Types{DB: s.Pool, Accounts: s.Services.Accounts}
@@ -79,6 +84,31 @@ func (s *Server) startServices(ctx context.Context) (err error) {
 	}
 	s.PlatformKey = key
 	return s.Services.Accounts.Bootstrap(ctx, key)
+}
+
+// startMails makes the outbox of mails and, where there is a mail server, what takes them there. Without one they wait, and on a development
+// machine are read on a page.
+func (s *Server) startMails() (err error) {
+	s.Services.Mails = &notice.Outbox{DB: s.Pool, Ring: s.Ring, URL: s.Config.URL, Now: time.Now}
+	if s.Config.SMTPURL == "" {
+		if !s.Config.Development() {
+			s.Logger.Warn("WAYBILL_SMTP_URL is not set: no mail is sent, and nobody can set a new password by mail")
+		}
+		return nil
+	}
+	if s.smtp, err = notice.ParseSMTP(s.Config.SMTPURL, s.Config.URL); err != nil {
+		return fmt.Errorf("WAYBILL_SMTP_URL: %w", err)
+	}
+	s.Services.Mails.Wake = s.Inserter.WakeMails
+	return nil
+}
+
+// mailJob is what the mail job of this process works with; nil without a mail server.
+func (s *Server) mailJob() *jobs.Mails {
+	if s.smtp == nil {
+		return nil
+	}
+	return &jobs.Mails{Outbox: s.Services.Mails, Carrier: s.smtp, Logger: s.Logger}
 }
 
 // health answers /healthz (alive) and /readyz (the database answers and its schema is ours).
