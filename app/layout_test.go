@@ -26,6 +26,7 @@ var layers = map[string][]string{
 	"app/egress":  {"app/fault"},
 	"app/sender":  {"app/fault"},
 	"app/receive": {"app/signing"},
+	"app/listen":  {"app/signing"}, // the developer's machine; see its package comment
 
 	"db":          {"db/queries"},
 	"db/queries":  {},
@@ -59,7 +60,7 @@ func init() {
 	layers["web"] = slices.Concat(storage, pure, operations, view, []string{"web/page", "web/page/gallery", "web/api", "web/dashboard"})
 	layers["app/server"] = slices.Concat(storage, pure, operations, []string{"db/embedded", "jobs", "web", "web/api", "web/dashboard", "web/page/gallery", "assets"})
 	layers["app/demo"] = slices.Concat(layers["app/server"], []string{"app/server", "app/receive", "web/path"})
-	layers["app"] = slices.Concat(storage, pure, operations, []string{"app/server", "app/demo", "app/doctor", "db/embedded"})
+	layers["app"] = slices.Concat(storage, pure, operations, []string{"app/server", "app/demo", "app/doctor", "app/listen", "db/embedded"})
 }
 
 func TestImportsFollowTheLayout(t *testing.T) {
