@@ -5,18 +5,26 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
+
+	"waybill/app/delivery"
 )
 
 // Chores are the jobs that keep the house: rare, short and idempotent, because a change of River's leader starts their intervals anew.
 type Chores struct {
 	Pool   *pgxpool.Pool
 	Prunes []Prune
-	Mails  *Mails // nil: this process sends no mails
+	// Deliveries works on catch-ups; nil: this process does not.
+	Deliveries *delivery.Service
+	Mails      *Mails // nil: this process sends no mails
 }
 
 func (c *Chores) register(known *river.Workers) {
 	river.AddWorker(known, &PartitionsWorker{Pool: c.Pool})
 	river.AddWorker(known, &PruneWorker{Prunes: c.Prunes})
+	if c.Deliveries != nil {
+		river.AddWorker(known, &RecoverWorker{Deliveries: c.Deliveries})
+		river.AddWorker(known, &RecoverSweepWorker{Deliveries: c.Deliveries})
+	}
 }
 
 func (c *Chores) periodic() []*river.PeriodicJob {
@@ -25,8 +33,12 @@ func (c *Chores) periodic() []*river.PeriodicJob {
 			return args, &river.InsertOpts{Queue: QueueChores}
 		}, &river.PeriodicJobOpts{RunOnStart: true})
 	}
-	return []*river.PeriodicJob{
+	chores := []*river.PeriodicJob{
 		every(12*time.Hour, PartitionsArgs{}),
 		every(time.Hour, PruneArgs{}),
 	}
+	if c.Deliveries != nil {
+		chores = append(chores, every(15*time.Second, RecoverSweepArgs{}))
+	}
+	return chores
 }

@@ -91,9 +91,10 @@ func NewClient(pool *pgxpool.Pool, engine *lane.Engine, chores *Chores, workers 
 	chores.register(known)
 	queues := map[string]river.QueueConfig{
 		// A fetch takes no more than the free places, and two fetches are at least FetchCooldown apart, which bounds a queue's throughput.
-		QueueLanes:    {MaxWorkers: workers.Lanes, FetchCooldown: 5 * time.Millisecond, FetchPollInterval: 250 * time.Millisecond},
-		QueueSuspects: {MaxWorkers: workers.Suspects, FetchCooldown: 50 * time.Millisecond, FetchPollInterval: time.Second},
-		QueueChores:   {MaxWorkers: workers.Chores, FetchCooldown: 100 * time.Millisecond, FetchPollInterval: time.Second},
+		QueueLanes:      {MaxWorkers: workers.Lanes, FetchCooldown: 5 * time.Millisecond, FetchPollInterval: 250 * time.Millisecond},
+		QueueSuspects:   {MaxWorkers: workers.Suspects, FetchCooldown: 50 * time.Millisecond, FetchPollInterval: time.Second},
+		QueueRecoveries: {MaxWorkers: recoverPlaces, FetchCooldown: 50 * time.Millisecond, FetchPollInterval: 500 * time.Millisecond},
+		QueueChores:     {MaxWorkers: workers.Chores, FetchCooldown: 100 * time.Millisecond, FetchPollInterval: time.Second},
 	}
 	periodic := append(chores.periodic(), chores.Mails.register(known, queues)...)
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{

@@ -4,7 +4,8 @@
 // tenant that matches exactly once, however many share an instant and whatever is added meanwhile; that the evidence of an attempt is what
 // was sent and received, byte for byte, with static headers and the secret parts of addresses hidden from whoever may not reveal them;
 // that a resend takes place once for each call that was not refused, goes through the endpoint's lane like every other attempt, and neither
-// shortens nor doubles the schedule that it interrupts; and that another tenant's delivery is not found.
+// shortens nor doubles the schedule that it interrupts; that a catch-up sends what its preview counted, once, but for what was delivered
+// meanwhile, and ends within a second of being cancelled; and that another tenant's delivery is not found.
 package delivery
 
 import (
@@ -27,6 +28,8 @@ type Service struct {
 	Policies policy.Set
 	Lanes    Lanes
 	Audit    Audit
+	// Recoveries inserts the jobs of catch-ups.
+	Recoveries RecoveryQueue
 
 	bounds bounds // of lists; zero: the usual ones
 }

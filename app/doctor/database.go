@@ -195,9 +195,16 @@ func (o *Options) pooler(ctx context.Context, pool *pgxpool.Pool, f *findings) b
 		return false
 	}
 	serving, err := backends[0].Serving(ctx)
+	var path string
+	if err == nil {
+		err = backends[0].(pgBackend).conn.QueryRow(ctx, "show search_path", pgx.QueryExecModeSimpleProtocol).Scan(&path)
+	}
 	switch {
 	case err != nil:
 		f.fail(poolerAdvice, "the connection cannot be examined: %s", reason(err))
+	case path != db.Schema:
+		f.fail("Connect to Postgres itself: with pgbouncer, ignore_startup_parameters drops search_path and the time-outs.",
+			"a pooler in front of Postgres drops the settings that every connection needs")
 	case moved:
 		f.fail(poolerAdvice, "a pooler in transaction mode is in front of Postgres: one connection was served by several server processes")
 	case serving != backends[0].Announced():

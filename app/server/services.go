@@ -74,7 +74,7 @@ func (s *Server) startServices(ctx context.Context) (err error) {
 		URLs: egress.URLOptions{AllowHTTP: s.Config.AllowHTTP, Allow: s.Config.EgressAllow}, KnowsPreset: knows, Now: time.Now, Log: s.Logger}
 	s.Services.Types = &catalog.Types{DB: s.Pool, Accounts: s.Services.Accounts}
 	s.Services.Events = &catalog.Events{DB: s.Pool, Feed: catalog.NewFeed(s.Pool, s.Logger, s.Services.Accounts.KeysAlive)}
-	s.Services.Deliveries = &delivery.Service{DB: s.Pool, Ring: s.Ring, Policies: s.Policies, Lanes: lanes{s.Waker, s.Pool}, Audit: s.Services.Accounts}
+	s.Services.Deliveries = &delivery.Service{DB: s.Pool, Ring: s.Ring, Policies: s.Policies, Lanes: lanes{s.Waker, s.Pool}, Audit: s.Services.Accounts, Recoveries: s.Inserter}
 	if !s.Config.Has(Web) {
 		return nil
 	}

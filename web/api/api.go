@@ -88,6 +88,7 @@ func (a *API) Routes() []Route {
 		a.eventRoutes(),
 		a.streamRoutes(),
 		a.deliveryRoutes(),
+		a.recoveryRoutes(),
 	))
 	slices.SortFunc(routes, func(x, y Route) int {
 		return cmp.Or(cmp.Compare(x.Pattern, y.Pattern), cmp.Compare(x.Method, y.Method))

@@ -92,7 +92,7 @@ func newBenchOn(t *testing.T, pool *pgxpool.Pool, now func() time.Time) *bench {
 		},
 		Types:      &catalog.Types{DB: pool, Accounts: accounts},
 		Events:     &catalog.Events{DB: pool, Feed: catalog.NewFeed(pool, log, accounts.KeysAlive)},
-		Deliveries: &delivery.Service{DB: pool, Ring: ring, Policies: policy.Builtin(), Lanes: lanes{pool}, Audit: accounts},
+		Deliveries: &delivery.Service{DB: pool, Ring: ring, Policies: policy.Builtin(), Lanes: lanes{pool}, Audit: accounts, Recoveries: recoveries{}},
 	})
 	if err := accounts.Bootstrap(t.Context(), seal.Secret(platformKey)); err != nil {
 		t.Fatal(err)

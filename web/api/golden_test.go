@@ -28,7 +28,7 @@ func newTranscript(t *testing.T) *transcript {
 }
 
 var (
-	idForm     = regexp.MustCompile(`\b(tnt|ep|evt|dlv|att|key|sec|ses|aud)_[0-9A-HJKMNP-TV-Z]{26}\b`)
+	idForm     = regexp.MustCompile(`\b(tnt|ep|evt|dlv|att|key|sec|ses|aud|rcv)_[0-9A-HJKMNP-TV-Z]{26}\b`)
 	timeForm   = regexp.MustCompile(`"20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z"`)
 	secretForm = regexp.MustCompile(`\b(whsec|whsk|whpk)_[A-Za-z0-9+/]{20,}=*`)
 	tokenForm  = regexp.MustCompile(`\b(wbt|wbp|wbl)_[0-9a-z]{8,40}\b`)

@@ -183,15 +183,16 @@ func TestNoRouteLeadsToAnotherTenant(t *testing.T) {
 	delivery := dbtest.AddDelivery(t, b.DB, dbtest.Delivery{
 		Event: dbtest.Event{TenantID: tenantID, ResourceType: "consignment", ResourceID: "C-4471"}, Endpoint: dbtest.Endpoint{TenantID: tenantID},
 	})
+	recovery := field(t, b.call(t, theirs, "POST", "/v1/endpoints/"+endpointID+"/recover", `{"since":"2026-01-01T00:00:00Z"}`).body, "id")
 	foreign := stranger{ids: map[string]string{
 		"endpoints": endpointID, "secrets": field(t, secrets, "data", "2", "id"), "keys": field(t, keys, "data", "0", "id"),
 		"deliveries": delivery.ID, "events": delivery.Event.ID, "attempts": "att_01J9X3ZK7Q8W2M4T5V6B7N8P9R", "resources": "consignment", "{type}": "C-4471",
-		"event-types": "consignment.delivered",
+		"event-types": "consignment.delivered", "recoveries": recovery,
 	}}
 	nothing := stranger{ids: map[string]string{
 		"endpoints": "ep_01J9X3ZK7Q8W2M4T5V6B7N8P9R", "secrets": "sec_01J9X3ZK7Q8W2M4T5V6B7N8P9R", "keys": "key_01J9X3ZK7Q8W2M4T5V6B7N8P9R",
 		"deliveries": "dlv_01J9X3ZK7Q8W2M4T5V6B7N8P9R", "events": "evt_01J9X3ZK7Q8W2M4T5V6B7N8P9R", "attempts": "att_01J9X3ZK7Q8W2M4T5V6B7N8P9R",
-		"resources": "consignment", "{type}": "C-0", "event-types": "consignment.delivered",
+		"resources": "consignment", "{type}": "C-0", "event-types": "consignment.delivered", "recoveries": "rcv_01J9X3ZK7Q8W2M4T5V6B7N8P9R",
 	}}
 	before := b.everything(t, tenantID)
 	requestID := regexp.MustCompile(`req_[0-9a-f]+`)
@@ -245,7 +246,7 @@ func TestNoRouteLeadsToAnotherTenant(t *testing.T) {
 func (b *bench) everything(t *testing.T, tenantID string) string {
 	t.Helper()
 	var text string
-	for _, table := range []string{"endpoints", "subscriptions", "header_sets", "signing_secrets", "deliveries", "due", "parked", "events", "outbox", "memberships", "sessions", "audit"} {
+	for _, table := range []string{"endpoints", "subscriptions", "header_sets", "signing_secrets", "deliveries", "due", "parked", "events", "outbox", "memberships", "sessions", "audit", "recoveries"} {
 		var rows string
 		err := b.DB.QueryRow(t.Context(), "select coalesce(string_agg(r::text, E'\\n' order by r::text), '') from "+table+" r where r.tenant_id = $1", tenantID).Scan(&rows)
 		if err != nil {
