@@ -24,6 +24,7 @@ import (
 	"waybill/app/delivery"
 	"waybill/app/endpoint"
 	"waybill/app/lane"
+	"waybill/app/notice"
 	"waybill/app/outbox"
 	"waybill/app/policy"
 	"waybill/app/seal"
@@ -42,6 +43,7 @@ type bench struct {
 	accounts  *account.Service
 	logs      *safeBuffer
 	endpoints *endpoint.Service
+	mails     *notice.Outbox
 	steps     []sender.Step // what a connection check finds
 	tenant    dbtest.Tenant
 }
@@ -98,7 +100,8 @@ func newBenchOn(t *testing.T, pool, rows *pgxpool.Pool) *bench {
 	b := &bench{t: t, pool: rows, logs: &safeBuffer{}}
 	log := slog.New(slog.NewJSONHandler(b.logs, nil))
 	knows := func(name string) bool { return name == "standard" || name == "commerce" }
-	b.accounts = &account.Service{DB: pool, Now: time.Now, KnowsPreset: knows}
+	b.mails = &notice.Outbox{DB: pool, Ring: ring, URL: "https://waybill.test", Now: time.Now}
+	b.accounts = &account.Service{DB: pool, Now: time.Now, KnowsPreset: knows, Mails: b.mails}
 	api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "the API", http.StatusTeapot) })
 	b.endpoints = &endpoint.Service{
 		DB: pool, Audit: b.accounts, Ring: ring, Lanes: lanes{pool}, Tests: tests{}, KnowsPreset: knows, Now: time.Now, Log: log,
@@ -113,6 +116,7 @@ func newBenchOn(t *testing.T, pool, rows *pgxpool.Pool) *bench {
 		Policies:   policy.Builtin(),
 		Check:      func(context.Context, string, time.Duration) []sender.Step { return b.steps },
 		Sources:    []string{"198.51.100.7"},
+		Mailbox:    b.mails,
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -104,7 +104,7 @@ func (s *Service) InvitationCreate(ctx context.Context, caller Caller, in Invita
 	if err := wrong.OrNil(); err != nil {
 		return Invitation{}, err
 	}
-	if err := s.take(ctx, invitationMails, caller.Tenant()); err != nil {
+	if err := s.take(ctx, s.DB, invitationMails, caller.Tenant()); err != nil {
 		return Invitation{}, err
 	}
 	token, hash := newToken(invitationPrefix)
@@ -216,9 +216,6 @@ func (s *Service) InvitationResend(ctx context.Context, caller Caller, invitatio
 	if !id.Valid(id.Invitation, invitationID) {
 		return errNoInvitation()
 	}
-	if err := s.take(ctx, invitationMails, caller.Tenant()); err != nil {
-		return err
-	}
 	token, hash := newToken(invitationPrefix)
 	again := Invitation{ID: invitationID, By: s.inviter(ctx, caller)}
 	return db.Tx(ctx, s.DB, func(tx pgx.Tx) error {
@@ -234,6 +231,9 @@ func (s *Service) InvitationResend(ctx context.Context, caller Caller, invitatio
 			return fmt.Errorf("renew an invitation: %w", err)
 		}
 		if err := mayGive(caller, again.Role); err != nil {
+			return err
+		}
+		if err := s.take(ctx, tx, invitationMails, tenant.ID); err != nil {
 			return err
 		}
 		if err := s.mailInvitation(ctx, tx, tenant, again, token); err != nil {

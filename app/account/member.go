@@ -84,10 +84,10 @@ func errMismatch() error {
 // client's address; whoever is right is forgiven. A wrong one is an Unauthenticated fault, one too many a RateLimited one that says when to come back.
 func (s *Service) proven(ctx context.Context, email string, password seal.Secret, client Client) (Person, error) {
 	from := addressName(client)
-	if err := s.take(ctx, addressTries, from); err != nil {
+	if err := s.take(ctx, s.DB, addressTries, from); err != nil {
 		return Person{}, err
 	}
-	if err := s.take(ctx, accountTries, accountName(email)); err != nil {
+	if err := s.take(ctx, s.DB, accountTries, accountName(email)); err != nil {
 		return Person{}, err
 	}
 	p, err := s.person(ctx, memberByEmail, email)

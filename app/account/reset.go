@@ -45,10 +45,10 @@ func (s *Service) ResetAsk(ctx context.Context, email string, client Client) err
 	if why != "" {
 		return fault.New(fault.Invalid, "No link can be sent there.").Field("email", why)
 	}
-	if err := s.take(ctx, resetsOfAddress, addressName(client)); err != nil {
+	if err := s.take(ctx, s.DB, resetsOfAddress, addressName(client)); err != nil {
 		return err
 	}
-	switch err := s.take(ctx, resetsOfAccount, accountName(email)); {
+	switch err := s.take(ctx, s.DB, resetsOfAccount, accountName(email)); {
 	case fault.KindOf(err) == fault.RateLimited:
 		return nil
 	case err != nil:
@@ -195,7 +195,7 @@ func (s *Service) VerifyAsk(ctx context.Context, caller Caller) error {
 	if err != nil || p.Verified {
 		return err
 	}
-	if err := s.take(ctx, verifyMails, p.ID); err != nil {
+	if err := s.take(ctx, s.DB, verifyMails, p.ID); err != nil {
 		return err
 	}
 	return db.Tx(ctx, s.DB, func(tx pgx.Tx) error {

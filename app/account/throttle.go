@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"waybill/app/fault"
+	"waybill/db"
 	"waybill/db/queries"
 )
 
@@ -45,9 +46,9 @@ var (
 func (t throttle) of(what string) string { return t.name + " " + what }
 
 // take counts a try before it is made. When it may not be made, the error is a RateLimited fault that says when it may.
-func (s *Service) take(ctx context.Context, t throttle, what string) error {
+func (s *Service) take(ctx context.Context, on db.Conn, t throttle, what string) error {
 	var tries int
-	err := s.DB.QueryRow(ctx, throttleTake, t.of(what), t.tries, t.first, t.most, t.window).Scan(&tries)
+	err := on.QueryRow(ctx, throttleTake, t.of(what), t.tries, t.first, t.most, t.window).Scan(&tries)
 	if err == nil {
 		return nil
 	}
@@ -55,7 +56,7 @@ func (s *Service) take(ctx context.Context, t throttle, what string) error {
 		return fmt.Errorf("count a try: %w", err)
 	}
 	until := s.Now()
-	if err := s.DB.QueryRow(ctx, throttleUntil, t.of(what)).Scan(&until); err != nil && !errors.Is(err, pgx.ErrNoRows) {
+	if err := on.QueryRow(ctx, throttleUntil, t.of(what)).Scan(&until); err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return fmt.Errorf("count a try: %w", err)
 	}
 	return fault.Newf(fault.RateLimited, "Too many attempts. Try again in %s, at %s UTC.", minutes(until.Sub(s.Now())), until.UTC().Format("15:04"))

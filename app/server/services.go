@@ -103,6 +103,14 @@ func (s *Server) startMails() (err error) {
 	return nil
 }
 
+// mailbox is shown to everybody, and so on a development machine alone.
+func (s *Server) mailbox() *notice.Outbox {
+	if !s.Config.Development() {
+		return nil
+	}
+	return s.Services.Mails
+}
+
 // mailJob is what the mail job of this process works with; nil without a mail server.
 func (s *Server) mailJob() *jobs.Mails {
 	if s.smtp == nil {
@@ -140,7 +148,7 @@ func (s *Server) web(mux *http.ServeMux) (*web.Web, error) {
 		Observe: s.metrics.observe("dashboard"),
 		Dashboard: dashboard.Config{URL: s.Config.URL, Platform: "Your platform", Log: s.Logger, Now: time.Now, Accounts: s.Services.Accounts,
 			Endpoints: s.Services.Endpoints, Types: s.Services.Types, Events: s.Services.Events, Deliveries: s.Services.Deliveries, Policies: s.Policies,
-			Check: s.sender.CheckConnection},
+			Check: s.sender.CheckConnection, Mailbox: s.mailbox(), NoMail: s.smtp == nil && !s.Config.Development()},
 		Ring: s.Ring, Development: s.Config.Development(),
 	})
 	if err != nil {

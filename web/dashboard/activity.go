@@ -18,6 +18,7 @@ import (
 var activityKinds = []ui.Option{
 	{Value: "endpoint", Text: "Endpoints"}, {Value: "secret", Text: "Secrets"}, {Value: "delivery", Text: "Deliveries"}, {Value: "key", Text: "API keys"},
 	{Value: "session", Text: "Sign-ins"}, {Value: "portal", Text: "Portal links"}, {Value: "tenant", Text: "This account"},
+	{Value: "member", Text: "Members"}, {Value: "invitation", Text: "Invitations"},
 }
 
 // activityWords say an action as a sentence without its subject and object.
@@ -29,6 +30,10 @@ var activityWords = map[string]string{
 	"delivery.resent": "resent the delivery", "key.created": "made an API key", "key.revoked": "revoked an API key",
 	"session.started": "signed in", "session.ended": "signed out", "session.revoked": "ended a session",
 	"portal.link_created": "made a sign-in link", "tenant.created": "opened this account", "tenant.changed": "changed this account",
+	"member.joined": "joined", "member.renamed": "changed their name", "member.password_changed": "changed their password",
+	"member.password_reset": "set a new password with a link", "member.verified": "confirmed their address", "member.confirmation_sent": "asked to confirm their address",
+	"member.role_changed": "changed the role of", "member.removed": "removed", "member.notices_changed": "chose what to be mailed about",
+	"invitation.created": "invited", "invitation.resent": "sent the invitation again to", "invitation.revoked": "withdrew the invitation of",
 }
 
 // activity is the tenant's log.
@@ -136,6 +141,8 @@ func objectLink(entry account.Entry, detail map[string]any, endpoints map[string
 		return ui.Link{Text: ui.Tail(entry.Object), Href: path.Delivery(entry.Object)}
 	case noun == "key":
 		return ui.Link{Text: text(detail["name"])}
+	case noun == "invitation" || entry.Action == "member.role_changed" || entry.Action == "member.removed":
+		return ui.Link{Text: text(detail["email"])}
 	}
 	return ui.Link{}
 }
@@ -157,13 +164,31 @@ func detailWords(action string, detail map[string]any) string {
 	case "key.created", "key.revoked":
 		return text(detail["prefix"]) + "…"
 	case "session.started":
-		return "by a " + text(detail["by"])
+		if detail["by"] == "switch" {
+			return "coming from another account"
+		}
+		return "by " + withArticle(text(detail["by"]))
+	case "invitation.created", "member.joined":
+		return "as " + text(detail["role"])
+	case "member.role_changed":
+		if pair, ok := detail["role"].([]any); ok && len(pair) == 2 {
+			return text(pair[0]) + " → " + text(pair[1])
+		}
+	case "member.renamed":
+		return text(detail["name"])
 	case "endpoint.changed", "tenant.changed":
 		return changes(detail)
 	case "portal.link_created":
 		return text(detail["label"])
 	}
 	return ""
+}
+
+func withArticle(noun string) string {
+	if strings.HasPrefix(noun, "i") {
+		return "an " + noun
+	}
+	return "a " + noun
 }
 
 // changes lists what was changed from what to what.

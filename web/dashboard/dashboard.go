@@ -18,13 +18,14 @@ import (
 	"waybill/app/catalog"
 	"waybill/app/delivery"
 	"waybill/app/endpoint"
+	"waybill/app/notice"
 	"waybill/app/policy"
 	"waybill/app/seal"
 	"waybill/app/sender"
 	"waybill/web/ui"
 )
 
-// Config is what the dashboard is made of. All fields but Sources are required.
+// Config is what the dashboard is made of. All fields but the last three are required.
 type Config struct {
 	URL      string // the public address, without a slash at the end
 	Platform string // who the sellers came from, for the page behind a portal link: "your platform"
@@ -41,6 +42,9 @@ type Config struct {
 	Check      Check
 
 	Sources []string // the addresses that events are sent from, where they are known
+
+	Mailbox *notice.Outbox // shows the mails of all tenants to everybody: for development alone; nil: there is no such page
+	NoMail  bool           // nobody sends mails, or can read them
 }
 
 // Check tries an endpoint's URL on the way that events take, without sending one. It is (*sender.Sender).CheckConnection.

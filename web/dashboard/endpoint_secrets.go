@@ -75,7 +75,7 @@ func (d *Dashboard) secretRotate(w http.ResponseWriter, r *http.Request, caller 
 }
 
 // secretAsk finds the secret that an address names, for a question about it.
-func (d *Dashboard) secretAsk(w http.ResponseWriter, r *http.Request, caller account.Caller, scope account.Scope,
+func (d *Dashboard) secretAsk(w http.ResponseWriter, r *http.Request, caller account.Caller, scope account.Scope, status int,
 	ask func(name page.EndpointName, secret endpoint.Secret) page.Confirmation,
 ) error {
 	if err := caller.Can(scope); err != nil {
@@ -95,16 +95,20 @@ func (d *Dashboard) secretAsk(w http.ResponseWriter, r *http.Request, caller acc
 	}
 	for _, secret := range secrets {
 		if secret.ID == r.PathValue("secret") {
-			return d.show(w, r, v, http.StatusOK, ask(nameOf(e), secret))
+			return d.show(w, r, v, status, ask(nameOf(e), secret))
 		}
 	}
 	return fault.New(fault.NotFound, "There is no such secret, or it has ended.")
 }
 
 func (d *Dashboard) secretRevealAsk(w http.ResponseWriter, r *http.Request, caller account.Caller) error {
-	return d.secretAsk(w, r, caller, account.SecretsReveal, func(name page.EndpointName, secret endpoint.Secret) page.Confirmation {
+	return d.askToReveal(w, r, caller, http.StatusOK, nil)
+}
+
+func (d *Dashboard) askToReveal(w http.ResponseWriter, r *http.Request, caller account.Caller, status int, problems page.Problems) error {
+	return d.secretAsk(w, r, caller, account.SecretsReveal, status, func(name page.EndpointName, secret endpoint.Secret) page.Confirmation {
 		sheet := page.RevealSecret(name, secret.ID, secret.Fingerprint)
-		sheet.Password = caller.MemberID != "" // who came by a link has none
+		sheet.Password, sheet.Problems = caller.MemberID != "", problems // who came by a link has none
 		return sheet
 	})
 }
@@ -124,6 +128,13 @@ func (d *Dashboard) secretReveal(w http.ResponseWriter, r *http.Request, caller 
 	if err := d.fresh(caller); err != nil {
 		return err
 	}
+	problems, status, err := d.passwordAgain(r, caller)
+	if err != nil {
+		return err
+	}
+	if problems != nil {
+		return d.askToReveal(w, r, caller, status, problems)
+	}
 	text, err := d.Endpoints.SecretReveal(r.Context(), caller, endpointID, secretID)
 	if err != nil {
 		return err
@@ -132,7 +143,7 @@ func (d *Dashboard) secretReveal(w http.ResponseWriter, r *http.Request, caller 
 }
 
 func (d *Dashboard) secretEndAsk(w http.ResponseWriter, r *http.Request, caller account.Caller) error {
-	return d.secretAsk(w, r, caller, account.EndpointsWrite, func(name page.EndpointName, secret endpoint.Secret) page.Confirmation {
+	return d.secretAsk(w, r, caller, account.EndpointsWrite, http.StatusOK, func(name page.EndpointName, secret endpoint.Secret) page.Confirmation {
 		return page.EndSecret(name, secret.ID, secret.Fingerprint)
 	})
 }

@@ -44,9 +44,25 @@ func (d *Dashboard) Routes() []Route {
 	}
 
 	guest("GET", "/sign-in", d.signInForm)
+	guest("POST", "/sign-in", d.signIn)
 	guest("GET", "/sign-in/link/{token}", d.linkLook)
 	guest("POST", "/sign-in/link/{token}", d.linkRedeem)
+	guest("GET", "/password", d.passwordForgot)
+	guest("POST", "/password", d.passwordAsk)
+	guest("GET", "/password/sent", d.passwordSent)
+	guest("GET", "/password/{reset}", d.passwordResetForm)
+	guest("POST", "/password/{reset}", d.passwordReset)
+	guest("GET", "/verify/{verify}", d.verifyAsk)
+	guest("POST", "/verify/{verify}", d.verify)
+	guest("GET", "/invitation/{invite}", d.invitation)
+	guest("POST", "/invitation/{invite}", d.invitationAccept)
+	if d.Mailbox != nil {
+		guest("GET", "/dev/mail", d.mails)
+		guest("GET", "/dev/mail/{mail}", d.mail)
+		guest("GET", "/dev/mail/{mail}/html", d.mailHTML)
+	}
 	do("/sign-out", d.signOut)
+	do("/tenant", d.tenantSwitch)
 
 	show("/{$}", d.overview)
 	stream("/live", d.overviewLive)
@@ -103,9 +119,21 @@ func (d *Dashboard) Routes() []Route {
 	do("/keys", d.keyCreate)
 	show("/keys/{key}/revoke", d.keyRevokeAsk)
 	do("/keys/{key}/revoke", d.keyRevoke)
+	show("/team", d.team)
+	do("/team", d.invite)
+	do("/team/{member}/role", d.memberRole)
+	show("/team/{member}/remove", d.memberRemoveAsk)
+	do("/team/{member}/remove", d.memberRemove)
+	do("/team/invitations/{invitation}/resend", d.invitationResend)
+	do("/team/invitations/{invitation}/revoke", d.invitationRevoke)
 	show("/activity", d.activity)
 	show("/settings", d.settings)
+	do("/settings/tenant", d.settingsTenant)
 	do("/settings/profile", d.settingsProfile)
+	do("/settings/notices", d.settingsNotices)
+	do("/settings/password", d.settingsPassword)
+	do("/settings/sessions/end", d.sessionsEnd)
+	do("/settings/sessions/{session}/end", d.sessionEnd)
 
 	return routes
 }

@@ -1,8 +1,10 @@
 package dashboard
 
 import (
+	"context"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 
@@ -24,10 +26,14 @@ func (d *Dashboard) signInForm(w http.ResponseWriter, r *http.Request, _ account
 	if fault.KindOf(err) != fault.Unauthenticated {
 		return err
 	}
-	sheet := page.SignIn{Next: next, LinkOnly: true}
+	sheet := page.SignIn{Next: next}
 	switch {
 	case query.Get("after") == "sign-out":
 		sheet.Notice = &ui.Banner{Tone: ui.Info, Title: "You are signed out"}
+	case query.Get("after") == "reset":
+		sheet.Notice = &ui.Banner{Tone: ui.Good, Title: "Your new password is set", Text: "Sign in with it. All your sessions have ended."}
+	case query.Get("after") == "verified":
+		sheet.Notice = &ui.Banner{Tone: ui.Good, Title: "Your address is confirmed"}
 	case query.Has("next"):
 		sheet.Notice = &ui.Banner{Tone: ui.Info, Title: "Sign in to go on", Text: "Your session has ended, or this browser has none."}
 	}
@@ -84,12 +90,26 @@ func (d *Dashboard) linkRedeem(w http.ResponseWriter, r *http.Request, _ account
 
 // deadLink says why a portal link does not work any more.
 func (d *Dashboard) deadLink(w http.ResponseWriter, r *http.Request, token string) error {
-	fate, err := d.Accounts.PortalLinkFate(r.Context(), token)
+	return d.showDead(w, r, page.LinkSignIn, d.Accounts.PortalLinkFate, token)
+}
+
+// notThatLink says why the link of a mail does not work, if that is what err is about.
+func (d *Dashboard) notThatLink(w http.ResponseWriter, r *http.Request, err error, kind page.LinkKind,
+	fate func(context.Context, string) (account.LinkFate, error), token string,
+) error {
+	if fault.KindOf(err) != fault.Unauthenticated {
+		return err
+	}
+	return d.showDead(w, r, kind, fate, token)
+}
+
+func (d *Dashboard) showDead(w http.ResponseWriter, r *http.Request, kind page.LinkKind, fate func(context.Context, string) (account.LinkFate, error), token string) error {
+	became, err := fate(r.Context(), token)
 	if err != nil {
 		return err
 	}
-	sheet, status := page.DeadLink{Kind: page.LinkSignIn, Reason: page.LinkUnknown, LinkOnly: true}, http.StatusNotFound
-	switch fate {
+	sheet, status := page.DeadLink{Kind: kind, Reason: page.LinkUnknown}, http.StatusNotFound
+	switch became {
 	case account.LinkUsed:
 		sheet.Reason, status = page.LinkUsed, http.StatusGone
 	case account.LinkExpired:
@@ -110,11 +130,21 @@ func (d *Dashboard) signOut(w http.ResponseWriter, r *http.Request, caller accou
 	return d.redirect(w, r, withQuery(path.SignIn(), "after", "sign-out"))
 }
 
-// client is where a sign-in comes from.
+// client is where a sign-in comes from. A neighbour on a private address is a proxy of ours, and says whom it speaks for: Fly's in a header of its
+// own, others as the last of those in X-Forwarded-For. A browser that sends such headers itself has no such neighbour, or is overruled by it.
 func client(r *http.Request) account.Client {
-	address, _, err := net.SplitHostPort(r.RemoteAddr)
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
-		address = r.RemoteAddr
+		host = r.RemoteAddr
 	}
-	return account.Client{UserAgent: r.UserAgent(), Address: address}
+	if near, err := netip.ParseAddr(host); err == nil && (near.IsPrivate() || near.IsLoopback()) {
+		forwarded := strings.Split(r.Header.Get("X-Forwarded-For"), ",")
+		for _, told := range []string{r.Header.Get("Fly-Client-IP"), forwarded[len(forwarded)-1]} {
+			if far, err := netip.ParseAddr(strings.TrimSpace(told)); err == nil {
+				host = far.Unmap().WithZone("").String()
+				break
+			}
+		}
+	}
+	return account.Client{UserAgent: r.UserAgent(), Address: host}
 }

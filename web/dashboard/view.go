@@ -32,7 +32,17 @@ func (d *Dashboard) view(r *http.Request, caller account.Caller) (view, error) {
 	v.clock = ui.Clock{Now: d.Now(), Zone: zone(v.tenant.TimeZone)}
 	v.frame = ui.Frame{
 		Tenant: v.tenant.Name, Zone: v.tenant.TimeZone, Theme: theme(r), Role: role(caller), Member: caller.Name,
-		Undelivered: d.parked(r, caller), Notice: standing(v), NoTeam: true,
+		Undelivered: d.parked(r, caller), Notice: standing(v), NoTeam: !may(caller, account.AuditRead),
+		Mailbox: d.Mailbox != nil,
+	}
+	tenancies, err := d.Accounts.Tenancies(r.Context(), caller)
+	if err != nil {
+		return view{}, fmt.Errorf("read the tenants of a member: %w", err)
+	}
+	for _, t := range tenancies {
+		if t.TenantUID != caller.TenantUID {
+			v.frame.Others = append(v.frame.Others, ui.Option{Value: t.TenantUID, Text: t.TenantName})
+		}
 	}
 	return v, nil
 }

@@ -47,7 +47,7 @@ func teamFixtures() []Fixture {
 	wrong.Email, wrong.Problems = "ravi@silkhouse.example", Problems{"email": "Ravi Kumar is a member already."}
 	viewer := full
 	viewer.MayManage = false
-	return framed("team", []Fixture{{State: "full", Page: full}, {State: "wrong", Page: wrong}, {State: "as-viewer", Page: viewer}})
+	return framed("team", []Fixture{{State: "full", Page: full}, {State: "wrong", Page: wrong}, {State: "as-viewer", Page: viewer}, {State: "nobody-yet", Page: Team{MayManage: true}}})
 }
 
 func fixtureActivity() []ActivityRow {
@@ -76,11 +76,16 @@ func activityFixtures() []Fixture {
 
 func settingsFixtures() []Fixture {
 	full := Settings{
-		Tenant:  TenantSettings{Name: "Meera Silk House", UID: "seller-11", Zone: "Asia/Kolkata", Notify: "it@silkhouse.example", Zones: []string{"Asia/Kolkata", "Asia/Dubai", "Europe/Berlin", "UTC"}},
+		Tenant:  TenantSettings{Name: "Meera Silk House", UID: "seller-11", Zone: "Asia/Kolkata", Zones: []string{"Asia/Kolkata", "Asia/Dubai", "Europe/Berlin", "UTC"}},
 		Profile: Profile{Name: "Meera Iyer", Email: "meera@silkhouse.example", Verified: true}, MayTenant: true, Member: true,
+		Notices: []ui.Check{
+			{Name: "notices", Value: "failing", Label: "An endpoint fails", Hint: "When it begins, and a day before it is disabled.", Checked: true},
+			{Name: "notices", Value: "disabled", Label: "An endpoint was disabled", Checked: true},
+			{Name: "notices", Value: "recovered", Label: "An endpoint works again"},
+		},
 		Sessions: []Session{
-			{ID: "ses_1", Browser: "Firefox on Linux", From: "198.51.100.24", Started: before(3 * time.Hour), Seen: before(0), This: true},
-			{ID: "ses_2", Browser: "Safari on iPhone", From: "2001:db8::17", Started: before(50 * time.Hour), Seen: before(20 * time.Hour)},
+			{ID: "ses_1", Browser: "Firefox on Linux", From: "198.51.100.24", Tenant: "Meera Silk House", Started: before(3 * time.Hour), Seen: before(0), This: true},
+			{ID: "ses_2", Browser: "Safari on iPhone", From: "2001:db8::17", Tenant: "Kanchi Cottons", Started: before(50 * time.Hour), Seen: before(20 * time.Hour)},
 		},
 		Limits: []Fact{{Name: "Endpoints", Value: "5 of 50"}, {Name: "Requests at once", Value: "50"}, {Name: "Events a day", Value: "81 % of 100,000", Warn: true}},
 	}
@@ -95,10 +100,10 @@ func settingsFixtures() []Fixture {
 func mailFixtures() []Fixture {
 	return framed("mail", []Fixture{
 		{State: "full", Page: Mails{Rows: []MailRow{
-			{ID: "m2", To: "it@silkhouse.example", Subject: "Order system has failed since 14:20", At: before(20 * time.Minute)},
-			{ID: "m1", To: "anu@silkhouse.example", Subject: "Meera Iyer invites you to Meera Silk House", At: before(26 * time.Hour)},
+			{ID: "m2", To: "it@silkhouse.example", Subject: "Order system has failed since 14:20", At: before(20 * time.Minute), Stamp: ui.Stamp{Tone: ui.Wait, Word: "Waiting"}},
+			{ID: "m1", To: "anu@silkhouse.example", Subject: "Meera Iyer invites you to Meera Silk House", At: before(26 * time.Hour), Stamp: ui.Stamp{Tone: ui.Good, Word: "Sent"}},
 		}}},
-		{State: "none", Page: Mails{}},
+		{State: "none", Page: Mails{Sent: true}},
 		{State: "one", Page: Mail{ID: "m2", From: "Waybill <hooks@freight.example>", To: "it@silkhouse.example", Subject: "Order system has failed since 14:20", At: before(20 * time.Minute), Text: "Your server answers 401 Unauthorized since 14:20.\n\n100 deliveries wait.\n"}},
 	})
 }
@@ -107,7 +112,9 @@ func peopleFixtures() []Fixture {
 	invited := InvitationAccept{Token: "inv_4f8a", Tenant: "Meera Silk House", By: "Meera Iyer", Role: "developer", Email: "anu@silkhouse.example"}
 	known, wrong := invited, invited
 	known.Known = true
-	wrong.Name, wrong.Problems = "Anu", Problems{"password": "At least 10 characters are needed."}
+	here := invited
+	here.SignedIn, here.By = true, ""
+	wrong.Name, wrong.Problems = "Anu", Problems{"password": "It must have 12 characters or more, and has 6."}
 	return []Fixture{
 		{Name: "password", State: "forgot", Page: PasswordForgot{}},
 		{Name: "password", State: "sent", Page: PasswordForgot{Email: "meera@silkhouse.example", Sent: true}},
@@ -117,6 +124,8 @@ func peopleFixtures() []Fixture {
 		{Name: "invitation", State: "known", Page: known},
 		{Name: "invitation", State: "wrong", Page: wrong},
 		{Name: "invitation", State: "used", Page: DeadLink{Kind: LinkInvitation, Reason: LinkUsed}},
-		{Name: "verified", State: "done", Page: Verified{Email: "meera@silkhouse.example"}},
+		{Name: "invitation", State: "signed-in", Page: here},
+		{Name: "password", State: "no-mail", Page: PasswordForgot{NoMail: true}},
+		{Name: "verify", State: "ready", Page: VerifyAsk{Token: "wbv_4f8a", Email: "meera@silkhouse.example"}},
 	}
 }

@@ -187,11 +187,14 @@ func ActivityOf(member, action, cursor string) string {
 // Settings is the page of the tenant's and the member's own settings.
 func Settings() string { return "/settings" }
 
-// SettingsTenant takes the POST of the tenant's name, time zone and notification address.
+// SettingsTenant takes the POST of the tenant's name and time zone.
 func SettingsTenant() string { return "/settings/tenant" }
 
 // SettingsProfile takes the POST of the member's own name and theme.
 func SettingsProfile() string { return "/settings/profile" }
+
+// SettingsNotices takes the POST of what the member is mailed about.
+func SettingsNotices() string { return "/settings/notices" }
 
 // SettingsPassword takes the POST that changes the member's password.
 func SettingsPassword() string { return "/settings/password" }

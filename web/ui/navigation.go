@@ -40,7 +40,7 @@ func restNavigation(f Frame) []navItem {
 		items = slices.Insert(items, 1, navItem{Href: path.Team(), Text: "Team", Icon: "team", Key: "m"})
 	}
 	if f.Mailbox {
-		items = append(items, navItem{Href: path.Mails(), Text: "Demo mailbox", Icon: "mail"})
+		items = append(items, navItem{Href: path.Mails(), Text: "Mailbox", Icon: "mail"})
 	}
 	return items
 }
