@@ -31,6 +31,7 @@ type Services struct {
 	Endpoints  *endpoint.Service
 	Types      *catalog.Types
 	Events     *catalog.Events
+	Consumers  *catalog.Consumers
 	Deliveries *delivery.Service
 	Mails      *notice.Outbox
 }
@@ -74,6 +75,7 @@ func (s *Server) startServices(ctx context.Context) (err error) {
 		URLs: egress.URLOptions{AllowHTTP: s.Config.AllowHTTP, Allow: s.Config.EgressAllow}, KnowsPreset: knows, Now: time.Now, Log: s.Logger}
 	s.Services.Types = &catalog.Types{DB: s.Pool, Accounts: s.Services.Accounts}
 	s.Services.Events = &catalog.Events{DB: s.Pool, Feed: catalog.NewFeed(s.Pool, s.Logger, s.Services.Accounts.KeysAlive)}
+	s.Services.Consumers = &catalog.Consumers{Events: s.Services.Events, Accounts: s.Services.Accounts}
 	s.Services.Deliveries = &delivery.Service{DB: s.Pool, Ring: s.Ring, Policies: s.Policies, Lanes: lanes{s.Waker, s.Pool}, Audit: s.Services.Accounts, Recoveries: s.Inserter}
 	if !s.Config.Has(Web) {
 		return nil
@@ -141,7 +143,7 @@ func (s *Server) health(mux *http.ServeMux) {
 // web adds what only a process with the web role serves.
 func (s *Server) web(mux *http.ServeMux) (*web.Web, error) {
 	programs := api.New(api.Config{URL: s.Config.URL, Log: s.Logger, Now: time.Now, DB: s.Pool, Ring: s.Ring, Accounts: s.Services.Accounts, Endpoints: s.Services.Endpoints,
-		Types: s.Services.Types, Events: s.Services.Events, Deliveries: s.Services.Deliveries,
+		Types: s.Services.Types, Events: s.Services.Events, Consumers: s.Services.Consumers, Deliveries: s.Services.Deliveries,
 		Observe: s.metrics.observe("api")})
 	pages, err := web.New(web.Config{
 		API:     programs,

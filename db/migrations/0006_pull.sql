@@ -38,7 +38,7 @@ create table consumers (
     updated_at      timestamptz not null default statement_timestamp(),
     primary key (tenant_id, name),
     constraint consumers_name_is_plain check (name ~ '^[A-Za-z0-9_.-]{1,64}$'),
-    constraint consumers_cursor_is_plain check (cursor ~ '^[A-Za-z0-9_-]{0,512}$'),
+    constraint consumers_cursor_is_plain check (cursor ~ '^[A-Za-z0-9_-]*$' and char_length(cursor) <= 512),
     constraint consumers_types_few check (cardinality(types) <= 50),
     constraint consumers_lease_is_whole check ((lease is null) = (lease_until is null) and (lease is null) = (lease_position is null)),
     constraint consumers_handed_is_ahead check (handed_position >= position)

@@ -39,6 +39,7 @@ type Config struct {
 	Types     *catalog.Types
 
 	Events     *catalog.Events
+	Consumers  *catalog.Consumers
 	Deliveries *delivery.Service
 
 	// Observe, unless nil, is told of every request when it has been answered: its route's pattern, "" if none matched.
@@ -81,12 +82,14 @@ func (a *API) Routes() []Route {
 		a.documentRoutes(),
 		a.tenantRoutes(),
 		a.keyRoutes(),
+		a.invitationRoutes(),
 		a.endpointRoutes(),
 		a.secretRoutes(),
 		a.typeRoutes(),
 		a.publishRoutes(),
 		a.eventRoutes(),
 		a.streamRoutes(),
+		a.consumerRoutes(),
 		a.deliveryRoutes(),
 		a.recoveryRoutes(),
 	))

@@ -85,13 +85,15 @@ func newBenchOn(t *testing.T, pool *pgxpool.Pool, now func() time.Time) *bench {
 	b := &bench{logs: &safeBuffer{}}
 	log := slog.New(slog.NewJSONHandler(b.logs, nil))
 	accounts := &account.Service{DB: pool, Now: time.Now, KnowsPreset: knowsPreset}
+	events := &catalog.Events{DB: pool, Feed: catalog.NewFeed(pool, log, accounts.KeysAlive)}
 	b.API = New(Config{
 		URL: "https://waybill.test", Log: log, Now: now, DB: pool, Ring: ring, Accounts: accounts,
 		Endpoints: &endpoint.Service{
 			DB: pool, Audit: accounts, Ring: ring, Lanes: lanes{pool}, Tests: tests{}, KnowsPreset: knowsPreset, Now: time.Now, Log: log,
 		},
 		Types:      &catalog.Types{DB: pool, Accounts: accounts},
-		Events:     &catalog.Events{DB: pool, Feed: catalog.NewFeed(pool, log, accounts.KeysAlive)},
+		Events:     events,
+		Consumers:  &catalog.Consumers{Events: events, Accounts: accounts},
 		Deliveries: &delivery.Service{DB: pool, Ring: ring, Policies: policy.Builtin(), Lanes: lanes{pool}, Audit: accounts, Recoveries: recoveries{}},
 	})
 	if err := accounts.Bootstrap(t.Context(), seal.Secret(platformKey)); err != nil {

@@ -32,8 +32,8 @@ var (
 	timeForm   = regexp.MustCompile(`"20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z"`)
 	secretForm = regexp.MustCompile(`\b(whsec|whsk|whpk)_[A-Za-z0-9+/]{20,}=*`)
 	tokenForm  = regexp.MustCompile(`\b(wbt|wbp|wbl)_[0-9a-z]{8,40}\b`)
-	otherForm  = regexp.MustCompile(`"(fingerprint)": "[0-9a-f]{8}"|"(request_id)": "req_[0-9a-f]{24}"|"(next)": "[A-Za-z0-9_-]+"`)
-	cursorForm = regexp.MustCompile(`([?&]after=)[A-Za-z0-9_-]{10,}`)
+	otherForm  = regexp.MustCompile(`"(fingerprint)": "[0-9a-f]{8}"|"(request_id)": "req_[0-9a-f]{24}"|"(next)": "[A-Za-z0-9_-]+"|"(cursor)": "[A-Za-z0-9_-]+"|"(id)": "lse_[0-9a-f]+"`)
+	cursorForm = regexp.MustCompile(`([?&]after=|"cursor":")[A-Za-z0-9_-]{10,}`)
 )
 
 // plain replaces what differs from run to run.
@@ -50,7 +50,7 @@ func (s *transcript) plain(text string) string {
 	text = secretForm.ReplaceAllString(text, "${1}_…")
 	text = cursorForm.ReplaceAllString(text, "${1}…")
 	text = tokenForm.ReplaceAllString(text, "${1}_…")
-	return otherForm.ReplaceAllString(text, `"$1$2$3": "…"`)
+	return otherForm.ReplaceAllString(text, `"$1$2$3$4$5": "…"`)
 }
 
 // say sends a request, notes it with its answer, and returns the body.
