@@ -83,6 +83,7 @@ func (a *API) Routes() []Route {
 		a.tenantRoutes(),
 		a.keyRoutes(),
 		a.invitationRoutes(),
+		a.invitationRoutes(),
 		a.endpointRoutes(),
 		a.secretRoutes(),
 		a.typeRoutes(),
