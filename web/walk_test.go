@@ -10,9 +10,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"waybill/app/account"
+	"waybill/app/delivery"
 	"waybill/app/endpoint"
+	"waybill/app/policy"
 	"waybill/db"
 	"waybill/db/dbtest"
 	"waybill/web/dashboard"
@@ -78,8 +81,13 @@ func settle(t *testing.T, b *bench, tenant dbtest.Tenant) names {
 	if err != nil {
 		t.Fatal(err)
 	}
+	deliveries := &delivery.Service{DB: b.pool, Policies: policy.Builtin(), Lanes: lanes{b.pool}, Audit: b.accounts, Recoveries: recoveries{}}
+	caught, err := deliveries.Recover(t.Context(), account.Waybill("tests", tenant.ID), made.ID, delivery.RecoverInput{Since: time.Now().Add(-time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
 	return names{
-		"endpoints": made.ID, "deliveries": d.ID, "events": d.Event.ID, "attempt": a.ID, "secret": secrets[0].ID, "key": key.ID,
+		"recovery": caught.ID, "endpoints": made.ID, "deliveries": d.ID, "events": d.Event.ID, "attempt": a.ID, "secret": secrets[0].ID, "key": key.ID,
 		"session": sessionID, "name": "order.paid", "token": "wbl_none", "member": memberID, "invitation": asked.ID,
 		"reset": b.mailed(t, "reset", anna), "verify": b.mailed(t, "verify", anna), "invite": asked.Token.Reveal(), "mail": mails[0].ID,
 	}

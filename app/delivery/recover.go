@@ -21,6 +21,7 @@ import (
 
 var (
 	sqlRecoverEndpoint = queries.SQL("RecoverEndpoint")
+	sqlRecoverTargets  = queries.SQL("RecoverTargets")
 	sqlRecoverDay      = queries.SQL("RecoverDay")
 	sqlRecoverDayRows  = queries.SQL("RecoverDayRows")
 	sqlRecoveryInsert  = queries.SQL("RecoveryInsert")
@@ -206,6 +207,26 @@ func (s *Service) begin(ctx context.Context, tx pgx.Tx, caller account.Caller, t
 	}
 	return s.Audit.Record(ctx, tx, caller, "recovery.started", ticket.ID, map[string]any{"endpoint_id": endpointID, "since": shown.Since, "until": shown.Until,
 		"statuses": in.statuses(), "newest_per_resource": in.NewestPerResource, "count": shown.Total})
+}
+
+// RecoverTargets are endpoints of the caller's tenant, or the one named, of which something with one of the statuses (none: any) is parked, at most
+// limit, the newest first. It needs deliveries:read.
+func (s *Service) RecoverTargets(ctx context.Context, caller account.Caller, endpointID string, statuses []Status, limit int) ([]string, error) {
+	if err := caller.Can(account.DeliveriesRead); err != nil {
+		return nil, err
+	}
+	if endpointID != "" && !id.Valid(id.Endpoint, endpointID) {
+		return nil, errNoEndpoint()
+	}
+	rows, err := s.DB.Query(ctx, sqlRecoverTargets, pgx.NamedArgs{"tenant": caller.Tenant(), "endpoint": endpointID, "statuses": RecoverInput{Statuses: statuses}.statuses(), "limit": limit})
+	if err != nil {
+		return nil, fmt.Errorf("find what is parked: %w", err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("find what is parked: %w", err)
+	}
+	return ids, nil
 }
 
 // recoverable is what decides whether an endpoint can be caught up.

@@ -561,6 +561,31 @@ func TestRecoveryList(t *testing.T) {
 	}
 }
 
+// The endpoints of which something is parked are the tenant's own.
+func TestRecoverTargets(t *testing.T) {
+	t.Parallel()
+	h := newParkedHouse(t)
+	h.park("held", "a.b", "1", 1, time.Hour)
+	dbtest.AddDelivery(t, h.pool, dbtest.Delivery{Event: dbtest.Event{TenantID: h.tenant.ID}})
+	find := func(caller account.Caller, endpointID string, statuses ...Status) string {
+		t.Helper()
+		ids, err := h.RecoverTargets(t.Context(), caller, endpointID, statuses, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(ids, " ")
+	}
+	if got := find(h.caller, ""); got != h.endpoint.ID {
+		t.Errorf("%s, want %s", got, h.endpoint.ID)
+	}
+	if got := find(h.caller, h.endpoint.ID, Held); got != h.endpoint.ID {
+		t.Errorf("%s, want %s", got, h.endpoint.ID)
+	}
+	if got := find(h.caller, "", Undelivered) + find(h.stranger, "") + find(h.stranger, h.endpoint.ID); got != "" {
+		t.Errorf("%s, want none", got)
+	}
+}
+
 // 100,000 parked deliveries are previewed within a second, of both kinds, and moved without a long transaction (issue 5).
 func TestRecoverLarge(t *testing.T) {
 	if testing.Short() {

@@ -11,6 +11,15 @@ from endpoints e
 join tenants t on t.id = e.tenant_id
 where e.tenant_id = @tenant and e.id = @endpoint and e.deleted_at is null;
 
+-- name: RecoverTargets
+-- The endpoints of a tenant, or the one, of which something is parked: one index probe (parked_by_endpoint) for each endpoint and status.
+select e.id
+from endpoints e
+where e.tenant_id = @tenant and e.deleted_at is null and (@endpoint::text = '' or e.id = @endpoint)
+  and exists (select from parked p where p.endpoint_id = e.id and p.tenant_id || '' = @tenant and p.status = any (@statuses::text[]))
+order by e.id desc
+limit @limit;
+
 -- name: RecoverDay
 -- What is parked of one endpoint and one day, by type: exact. One statement a day, so that each opens one partition, found while it is planned.
 -- The length of a text is read from its header, however long it is.

@@ -74,16 +74,11 @@ func (d *Dashboard) endpointEnable(w http.ResponseWriter, r *http.Request, calle
 	if err != nil {
 		return err
 	}
-	return d.done(w, r, caller, path.Endpoint(e.ID), Note{Text: "The endpoint is active. New events are sent to it from now on."})
-}
-
-// endpointRecover leads to what is parked of the endpoint, to choose from and resend.
-func (d *Dashboard) endpointRecover(w http.ResponseWriter, r *http.Request, caller account.Caller) error {
-	e, err := d.Endpoints.Read(r.Context(), caller, r.PathValue("id"))
-	if err != nil {
-		return err
+	next := path.Endpoint(e.ID)
+	if d.held(r.Context(), caller, e.ID) != 0 {
+		next = path.EndpointRecover(e.ID) // what was held meanwhile waits for a choice
 	}
-	return d.redirect(w, r, path.UndeliveredAt(e.ID, "", ""))
+	return d.done(w, r, caller, next, Note{Text: "The endpoint is active. New events are sent to it from now on."})
 }
 
 func (d *Dashboard) endpointDelete(w http.ResponseWriter, r *http.Request, caller account.Caller) error {

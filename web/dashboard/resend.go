@@ -57,6 +57,9 @@ func (d *Dashboard) deliveriesResend(w http.ResponseWriter, r *http.Request, cal
 	}
 	filter := path.DeliveryFilterOf(r.URL.Query())
 	ids := r.PostForm["delivery"]
+	if len(ids) == 0 && filter.Status != "" && r.PostForm.Get("confirmed") != "" {
+		return d.resendAll(w, r, caller, filter)
+	}
 	if len(ids) == 0 {
 		return d.done(w, r, caller, path.Deliveries(filter), Note{Tone: ui.Wait, Text: "Nothing was chosen. Tick the deliveries to resend."})
 	}

@@ -69,8 +69,13 @@ func (d *Dashboard) fillParked(ctx context.Context, v view, sheet *page.Undelive
 	}
 	var total delivery.Count
 	sheet.Counts, total = parkedCounts(parked, sheet.Endpoint, sheet.Status)
+	sheet.Matching, sheet.MatchingMore = int64(total.N), total.More
 	if sheet.Status == "" && after == "" {
-		sheet.Groups = d.parkedGroups(v, parked, sheet.Endpoint, endpoints)
+		running, err := d.runningRecoveries(ctx, v.caller)
+		if err != nil {
+			return 0, err
+		}
+		sheet.Groups = d.parkedGroups(v, parked, sheet.Endpoint, endpoints, running)
 	}
 	for _, one := range found.Deliveries {
 		row := page.ParkedRow{Delivery: deliveryRow(v, one, endpoints), Why: lower(whyParked(one.Reason)), Until: v.clock.Moment(d.resendUntil(v, endpoints[one.EndpointID], one.CreatedAt))}
@@ -138,7 +143,7 @@ func parkedCounts(parked delivery.Parked, endpointID, status string) (texts [3]s
 }
 
 // parkedGroups says what is parked of which endpoint and why, the largest first.
-func (d *Dashboard) parkedGroups(v view, parked delivery.Parked, endpointID string, endpoints map[string]endpoint.Endpoint) []page.ParkedGroup {
+func (d *Dashboard) parkedGroups(v view, parked delivery.Parked, endpointID string, endpoints map[string]endpoint.Endpoint, running map[string]string) []page.ParkedGroup {
 	var groups []page.ParkedGroup
 	for _, g := range parked.Groups {
 		if endpointID != "" && g.EndpointID != endpointID || len(groups) == maxGroups {
@@ -150,6 +155,11 @@ func (d *Dashboard) parkedGroups(v view, parked delivery.Parked, endpointID stri
 			Until: "the first ages out on " + v.clock.Day(d.resendUntil(v, endpoints[g.EndpointID], g.Oldest)),
 		}
 		e, known := endpoints[g.EndpointID]
+		if address := running[g.EndpointID]; address != "" {
+			group.Action = ui.Link{Text: "See the catch-up", Href: address}
+		} else if known && e.State == endpoint.Active && may(v.caller, account.DeliveriesResend) {
+			group.Action = ui.Link{Text: "Catch up…", Href: path.EndpointRecover(e.ID)}
+		}
 		if g.Status == delivery.Held {
 			group.Stamp = ui.Stamp{Tone: ui.Hold, Word: "Held"}
 			if known && e.State == endpoint.Active {
@@ -161,6 +171,18 @@ func (d *Dashboard) parkedGroups(v view, parked delivery.Parked, endpointID stri
 		groups = append(groups, group)
 	}
 	return groups
+}
+
+// runningRecoveries are the addresses of the last catch-ups that still run, by endpoint.
+func (d *Dashboard) runningRecoveries(ctx context.Context, caller account.Caller) (map[string]string, error) {
+	last, _, err := d.Deliveries.RecoveryList(ctx, caller, "", "", 2*maxTargets)
+	running := map[string]string{}
+	for _, one := range last {
+		if one.State == delivery.RecoveryRunning {
+			running[one.EndpointID] = path.EndpointRecovery(one.EndpointID, one.ID)
+		}
+	}
+	return running, err
 }
 
 // endpointsByID are the tenant's endpoints, for whoever may see them.

@@ -39,7 +39,7 @@ func undeliveredFixtures() []Fixture {
 }
 
 func recoverFixtures() []Fixture {
-	choose := Recover{Endpoint: warehouse, Active: true, Since: "2026-11-16T13:05", Held: true, Failed: true, Pace: "0"}
+	choose := Recover{Endpoint: warehouse, Active: true, Since: "2026-11-16T13:05", Held: true, Failed: true, Pace: "0", MaySend: true}
 	shown := choose
 	shown.Newest = true
 	shown.Preview = &RecoverPreview{Total: 148, Skipped: 92, Size: "61.0 kB", Takes: "about 15 s at the endpoint's limit", Groups: []RecoverGroup{
@@ -52,9 +52,13 @@ func recoverFixtures() []Fixture {
 	running := Recovery{ID: "rec_1", Endpoint: warehouse, Stamp: ui.Stamp{Tone: ui.Info, Word: "Running"}, Total: 148, Sent: 61, Delivered: 58, Failed: 3, Skipped: 2, Started: before(8 * time.Second), By: "meera@silkhouse.example", Running: true, Left: "about 9 s"}
 	done := running
 	done.Stamp, done.Sent, done.Delivered, done.Running, done.Left = ui.Stamp{Tone: ui.Good, Word: "Done"}, 146, 143, false, ""
+	stopped := done
+	stopped.Stamp, stopped.Sent, stopped.Parked, stopped.Why = ui.Stamp{Tone: ui.Hold, Word: "Stopped"}, 90, 56, "the endpoint was paused"
+	busy, unread := shown, choose
+	busy.Running, unread.Unread = path.EndpointRecovery(warehouse.ID, "rcv_1"), true
 	states := []Fixture{
-		{State: "choose", Page: choose}, {State: "preview", Page: shown}, {State: "off", Page: off},
-		{State: "running", Page: running}, {State: "done", Page: done},
+		{State: "choose", Page: choose}, {State: "preview", Page: shown}, {State: "off", Page: off}, {State: "busy", Page: busy}, {State: "not-loaded", Page: unread},
+		{State: "running", Page: running}, {State: "done", Page: done}, {State: "stopped", Page: stopped},
 	}
 	return framed("recover", states)
 }
