@@ -9,6 +9,7 @@ import (
 
 	"waybill/app/account"
 	"waybill/db/dbtest"
+	"waybill/web/dashboard"
 )
 
 const goodPassword = "correct horse battery staple"
@@ -325,5 +326,40 @@ func TestWhereASignInComesFrom(t *testing.T) {
 		if err := b.pool.QueryRow(t.Context(), `select address from sessions order by id desc limit 1`).Scan(&address); err != nil || address != c.want {
 			t.Errorf("%s: from %q, %v, want %q", c.name, address, err, c.want)
 		}
+	}
+}
+
+// A member, too, meets nothing of another tenant's: every route with foreign ids, as an owner with a password.
+func TestAMemberMeetsNothingOfAnotherTenant(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	foreign := settle(t, b, dbtest.AddTenant(t, b.pool, dbtest.Tenant{Name: "Kanchi Cottons"}))
+	b.join(t, b.tenant, "meera@example.com", account.Owner)
+	b.join(t, b.tenant, "second@example.com", account.Owner) // so that no refusal is for want of another owner
+	meera := b.as(t, "meera@example.com")
+	before := snapshot(t, b)
+	walked := 0
+	for _, route := range b.Routes() {
+		if route.Audience != dashboard.ForMember || namesNothing(route.Pattern) || strings.HasPrefix(route.Pattern, "/event-types/") {
+			continue
+		}
+		walked++
+		got := meera.get
+		if route.Method == http.MethodPost {
+			got = func(address string) answer { return meera.post(address, form(foreign)) }
+		}
+		if got := got(foreign.fill(t, route.Pattern)); got.status != http.StatusNotFound || strings.Contains(got.body, "secret") {
+			t.Errorf("%s %s with another tenant's ids answered %d to %q", route.Method, route.Pattern, got.status, got.location())
+		}
+	}
+	if walked < 36 {
+		t.Errorf("only %d routes were walked", walked)
+	}
+	after := snapshot(t, b)
+	delete(before, "throttles") // a password was typed, and counted
+	unchanged(t, "as a member with foreign ids", before, after)
+	var sessions int
+	if err := b.pool.QueryRow(t.Context(), `select count(*) from sessions where id = $1`, foreign["session"]).Scan(&sessions); err != nil || sessions != 1 {
+		t.Errorf("the other tenant's session is gone: %v", err)
 	}
 }

@@ -84,6 +84,7 @@ type Mail struct {
 	ID, Kind, TenantID, To, Subject string
 	CreatedAt                       time.Time
 	SentAt                          *time.Time // nil: not yet, or never
+	Dropped                         bool       // it is not tried any more
 	Problem                         string     // why it was not sent at the last try
 	Text, HTML                      string     // not in lists
 }
@@ -96,7 +97,7 @@ func (o *Outbox) List(ctx context.Context) ([]Mail, error) {
 	}
 	mails, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Mail, error) {
 		var m Mail
-		err := row.Scan(&m.ID, &m.Kind, &m.TenantID, &m.To, &m.Subject, &m.CreatedAt, &m.SentAt, &m.Problem)
+		err := row.Scan(&m.ID, &m.Kind, &m.TenantID, &m.To, &m.Subject, &m.CreatedAt, &m.SentAt, &m.Dropped, &m.Problem)
 		return m, err
 	})
 	if err != nil {
@@ -113,7 +114,7 @@ func (o *Outbox) Read(ctx context.Context, mailID string) (Mail, error) {
 	}
 	var m Mail
 	var sealed []byte
-	err := o.DB.QueryRow(ctx, mailRead, mailID).Scan(&m.ID, &m.Kind, &m.TenantID, &m.To, &m.Subject, &m.CreatedAt, &m.SentAt, &m.Problem, &sealed)
+	err := o.DB.QueryRow(ctx, mailRead, mailID).Scan(&m.ID, &m.Kind, &m.TenantID, &m.To, &m.Subject, &m.CreatedAt, &m.SentAt, &m.Dropped, &m.Problem, &sealed)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Mail{}, missing
 	}

@@ -179,7 +179,7 @@ func TestMailsAreSentOnce(t *testing.T) {
 		t.Errorf("%s; the server took %d", got, p.count())
 	}
 	for i, message := range p.taken {
-		if message.Header.Get("From") != `"Waybill" <hooks@freight.example>` || message.Header.Get("Auto-Submitted") != "auto-generated" || message.Header.Get("To") != "<"+p.to[i]+">" ||
+		if message.Header.Get("From") != `"Waybill" <hooks@freight.example>` || message.Header.Get("Auto-Submitted") != "auto-generated" || message.Header.Get("User-Agent") != "Waybill" || message.Header.Get("To") != "<"+p.to[i]+">" ||
 			!strings.HasPrefix(message.Header.Get("Message-Id"), "<eml_") || !strings.HasSuffix(message.Header.Get("Message-Id"), "@waybill.test>") {
 			t.Errorf("headers %v", message.Header)
 		}
@@ -269,6 +269,9 @@ func TestWhatTheServerRefuses(t *testing.T) {
 	}
 	if got, want := o.states(t), "gone@example.com dropped 1, grey@example.com waits 1, well@example.com sent 1"; got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+	if mails, err := o.List(t.Context()); err != nil || !mails[2].Dropped || mails[1].Dropped || !strings.Contains(mails[2].Problem, "no such user") || mails[0].SentAt == nil {
+		t.Errorf("listed %+v, %v", mails, err)
 	}
 	if strings.Contains(logs.String(), "gone@") || !strings.Contains(logs.String(), "550") {
 		t.Errorf("logged %s", logs)

@@ -112,6 +112,7 @@ func (c *connection) Send(_ context.Context, m Mail) error {
 	message.Subject(m.Subject)
 	message.SetDateWithValue(m.CreatedAt)
 	message.SetMessageIDWithValue(strings.ToLower(m.ID) + "@" + c.smtp.domain)
+	message.SetUserAgent("Waybill")
 	message.SetGenHeader("Auto-Submitted", "auto-generated")
 	message.SetBodyString(gomail.TypeTextPlain, m.Text)
 	message.AddAlternativeString(gomail.TypeTextHTML, m.HTML)

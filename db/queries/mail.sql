@@ -43,14 +43,14 @@ select min(next_at) from mails where sent_at is null and dropped_at is null;
 
 -- name: MailList
 -- all tenants: the mailbox of a development machine, newest first.
-select id, kind, coalesce(tenant_id, ''), recipient, subject, created_at, sent_at, coalesce(problem, '')
+select id, kind, coalesce(tenant_id, ''), recipient, subject, created_at, sent_at, dropped_at is not null, coalesce(problem, '')
 from mails
 order by id desc
 limit 200;
 
 -- name: MailRead
 -- all tenants: the mailbox of a development machine.
-select id, kind, coalesce(tenant_id, ''), recipient, subject, created_at, sent_at, coalesce(problem, ''), body
+select id, kind, coalesce(tenant_id, ''), recipient, subject, created_at, sent_at, dropped_at is not null, coalesce(problem, ''), body
 from mails
 where id = $1;
 

@@ -32,8 +32,10 @@ func mailStamp(m notice.Mail, sent bool) ui.Stamp {
 	switch {
 	case m.SentAt != nil:
 		return ui.Stamp{Tone: ui.Good, Word: "Sent"}
-	case m.Problem != "":
+	case m.Dropped:
 		return ui.Stamp{Tone: ui.Bad, Word: "Not sent", Note: m.Problem}
+	case m.Problem != "":
+		return ui.Stamp{Tone: ui.Wait, Word: "Tried again", Note: m.Problem}
 	case sent:
 		return ui.Stamp{Tone: ui.Wait, Word: "Waiting"}
 	}
