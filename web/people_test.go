@@ -1,14 +1,23 @@
 package web_test
 
 import (
+	"bytes"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"waybill/app/account"
+	"waybill/app/catalog"
+	"waybill/app/delivery"
+	"waybill/app/policy"
+	"waybill/app/seal"
 	"waybill/db/dbtest"
+	"waybill/web"
 	"waybill/web/dashboard"
 )
 
@@ -361,5 +370,41 @@ func TestAMemberMeetsNothingOfAnotherTenant(t *testing.T) {
 	var sessions int
 	if err := b.pool.QueryRow(t.Context(), `select count(*) from sessions where id = $1`, foreign["session"]).Scan(&sessions); err != nil || sessions != 1 {
 		t.Errorf("the other tenant's session is gone: %v", err)
+	}
+}
+
+// Where there is no mail server, nothing promises a mail; the platform hands the links out.
+func TestWithoutMail(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.join(t, b.tenant, "meera@example.com", account.Owner)
+	ring, err := seal.NewRing(bytes.Repeat([]byte{7}, seal.KeySize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mute, err := web.New(web.Config{API: http.NotFoundHandler(), Ring: ring, Dashboard: dashboard.Config{
+		URL: "https://waybill.test", Log: slog.New(slog.DiscardHandler), Now: time.Now, Accounts: b.accounts, NoMail: true,
+		Endpoints: b.endpoints, Types: &catalog.Types{DB: b.pool}, Events: &catalog.Events{DB: b.pool}, Deliveries: &delivery.Service{DB: b.pool}, Policies: policy.Builtin(),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewTLSServer(mute)
+	t.Cleanup(func() { mute.Close(); server.Close() })
+	who := b.browser()
+	who.base, who.client.Transport = server.URL, server.Client().Transport
+	before, err := b.mails.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	who.get("/password").says(t, http.StatusOK, "No mail is sent from here")
+	who.post("/password", url.Values{"email": {"meera@example.com"}}).says(t, http.StatusConflict, "No mail is sent from here")
+	who.follow("/sign-in", url.Values{"email": {"meera@example.com"}, "password": {goodPassword}, "next": {"/team"}}).says(t, http.StatusOK, "Ask your platform to invite people")
+	who.post("/team", url.Values{"email": {"x@example.com"}, "role": {"viewer"}}).says(t, http.StatusConflict, "No mail is sent from here")
+	who.post("/settings/profile", url.Values{"confirm": {"yes"}}).says(t, http.StatusConflict)
+	who.get("/dev/mail").says(t, http.StatusNotFound)
+	who.get("/dev/mail/"+before[0].ID+"/html").says(t, http.StatusNotFound)
+	if after, err := b.mails.List(t.Context()); err != nil || len(after) != len(before) {
+		t.Errorf("%d mails were written, %v", len(after)-len(before), err)
 	}
 }

@@ -30,6 +30,14 @@ func objections(err error, names map[string]string) (page.Problems, bool) {
 // secret is a form's password, as it was typed.
 func secret(r *http.Request, name string) seal.Secret { return seal.Secret(r.PostForm.Get(name)) }
 
+// canMail refuses what would promise a mail that nobody sends.
+func (d *Dashboard) canMail() error {
+	if d.NoMail {
+		return fault.New(fault.Conflict, "No mail is sent from here. Ask your platform.")
+	}
+	return nil
+}
+
 // signIn signs in with a mail address and a password.
 func (d *Dashboard) signIn(w http.ResponseWriter, r *http.Request, _ account.Caller) error {
 	sheet := page.SignIn{Email: field(r, "email"), Next: local(field(r, "next"))}
@@ -68,7 +76,10 @@ func (d *Dashboard) passwordForgot(w http.ResponseWriter, r *http.Request, _ acc
 
 // passwordAsk mails the link; what it answers is the same whether or not there is such an account.
 func (d *Dashboard) passwordAsk(w http.ResponseWriter, r *http.Request, _ account.Caller) error {
-	sheet := page.PasswordForgot{Email: field(r, "email"), NoMail: d.NoMail}
+	if err := d.canMail(); err != nil {
+		return err
+	}
+	sheet := page.PasswordForgot{Email: field(r, "email")}
 	err := d.Accounts.ResetAsk(r.Context(), sheet.Email, client(r))
 	if problems, ok := objections(err, map[string]string{"email": "email"}); ok {
 		sheet.Problems = problems

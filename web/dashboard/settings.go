@@ -113,6 +113,9 @@ func (d *Dashboard) settingsProfile(w http.ResponseWriter, r *http.Request, call
 }
 
 func (d *Dashboard) confirmAgain(w http.ResponseWriter, r *http.Request, caller account.Caller) error {
+	if err := d.canMail(); err != nil {
+		return err
+	}
 	err := d.Accounts.VerifyAsk(r.Context(), caller)
 	if problems, ok := limited(err); ok {
 		return d.showSettings(w, r, caller, statusOf(err), problems, nil)

@@ -40,6 +40,7 @@ func (d *Dashboard) showTeam(w http.ResponseWriter, r *http.Request, caller acco
 		}
 		sheet.Members = append(sheet.Members, row)
 	}
+	sheet.NoMail = d.NoMail
 	if sheet.MayManage = may(caller, account.TeamWrite); sheet.MayManage {
 		open, err := d.Accounts.InvitationList(r.Context(), caller)
 		if err != nil {
@@ -56,6 +57,9 @@ func (d *Dashboard) showTeam(w http.ResponseWriter, r *http.Request, caller acco
 
 // invite sends an invitation.
 func (d *Dashboard) invite(w http.ResponseWriter, r *http.Request, caller account.Caller) error {
+	if err := d.canMail(); err != nil {
+		return err
+	}
 	sheet := page.Team{Email: field(r, "email"), Role: field(r, "role")}
 	made, err := d.Accounts.InvitationCreate(r.Context(), caller, account.InvitationInput{Email: sheet.Email, Role: account.Role(sheet.Role)})
 	if problems, ok := objections(err, map[string]string{"email": "email", "role": "role"}); ok {
@@ -70,6 +74,9 @@ func (d *Dashboard) invite(w http.ResponseWriter, r *http.Request, caller accoun
 
 // invitationResend mails an invitation again.
 func (d *Dashboard) invitationResend(w http.ResponseWriter, r *http.Request, caller account.Caller) error {
+	if err := d.canMail(); err != nil {
+		return err
+	}
 	err := d.Accounts.InvitationResend(r.Context(), caller, r.PathValue("invitation"))
 	if problems, ok := limited(err); ok {
 		return d.showTeam(w, r, caller, statusOf(err), page.Team{Problems: problems})

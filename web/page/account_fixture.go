@@ -45,9 +45,9 @@ func teamFixtures() []Fixture {
 	}
 	wrong := full
 	wrong.Email, wrong.Problems = "ravi@silkhouse.example", Problems{"email": "Ravi Kumar is a member already."}
-	viewer := full
-	viewer.MayManage = false
-	return framed("team", []Fixture{{State: "full", Page: full}, {State: "wrong", Page: wrong}, {State: "as-viewer", Page: viewer}, {State: "nobody-yet", Page: Team{MayManage: true}}})
+	viewer, mute := full, full
+	viewer.MayManage, mute.NoMail = false, true
+	return framed("team", []Fixture{{State: "full", Page: full}, {State: "wrong", Page: wrong}, {State: "as-viewer", Page: viewer}, {State: "nobody-yet", Page: Team{MayManage: true}}, {State: "no-mail", Page: mute}})
 }
 
 func fixtureActivity() []ActivityRow {
