@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -203,5 +205,31 @@ func TestTriggerCommand(t *testing.T) {
 	}
 	if code, log := s.run(t.Context(), io.Discard, "trigger", "order.*"); code != 1 || !strings.Contains(log, "type must be words") {
 		t.Errorf("%d %s", code, log)
+	}
+}
+
+func TestTypesImportCommand(t *testing.T) {
+	t.Parallel()
+	s := newPullSystem(t)
+	file := filepath.Join(t.TempDir(), "freight.yaml")
+	text := "openapi: 3.1.0\nwebhooks:\n  consignment.delivered:\n    post:\n      description: It has arrived.\n      requestBody:\n        content:\n" +
+		"          application/json:\n            schema: {type: object, properties: {weight: {type: number}}}\n            example: {weight: 12.5}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if code, log := s.run(t.Context(), &out, "types", "import", file); code != 1 || !strings.Contains(log, "Only a platform key") {
+		t.Errorf("%d %s", code, log)
+	}
+	for _, want := range []string{"created    consignment.delivered\n", "unchanged  consignment.delivered\n"} {
+		out.Reset()
+		if code, log := s.run(t.Context(), &out, "types", "import", file, "--key", bootKey); code != 0 || out.String() != want {
+			t.Errorf("%d %q %s", code, out.String(), log)
+		}
+	}
+	var got struct{ Example struct{ Weight float64 } }
+	s.call("GET", "/v1/event-types/consignment.delivered", "", &got)
+	if got.Example.Weight != 12.5 {
+		t.Errorf("%+v", got)
 	}
 }

@@ -26,6 +26,7 @@ type cli struct {
 	Policy  policyCommand  `cmd:"" help:"Work with delivery policy files."`
 	Listen  listenCommand  `cmd:"" help:"Follow a tenant's events and post each to a program on this machine."`
 	Trigger triggerCommand `cmd:"" help:"Send a test event to an endpoint."`
+	Types   typesCommand   `cmd:"" help:"Work with the catalog of event types."`
 	Doctor  doctorCommand  `cmd:"" help:"Look for what is wrong with the configuration, the database, the proxy, names, clock and mail, and say what to do."`
 	Health  healthCommand  `cmd:"" help:"Ask the running program on this machine whether it is well."`
 }

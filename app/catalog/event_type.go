@@ -23,6 +23,8 @@ import (
 type Types struct {
 	DB       *pgxpool.Pool
 	Accounts *account.Service // records what was done
+
+	schemas schemas
 }
 
 // EventType is one type with its documentation.
@@ -33,6 +35,7 @@ type EventType struct {
 	Schema        jsontext.Value // JSON Schema 2020-12 of the data; nil: none
 	Example       jsontext.Value // an example of the data; nil: none
 	SchemaVersion int
+	Enforced      bool       // the API refuses to publish what does not match the schema
 	DeprecatedAt  *time.Time // nil: it is not
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
@@ -45,6 +48,7 @@ type EventTypeInput struct {
 	Schema        []byte // an object, true or false; nil: none
 	Example       []byte // any JSON; nil: none
 	SchemaVersion int    // 0: 1
+	Enforced      bool   // needs a schema
 	Deprecated    bool
 }
 
@@ -79,26 +83,32 @@ func (c *Types) EventTypePut(ctx context.Context, caller account.Caller, name st
 		return EventType{}, err
 	}
 	var stored EventType
-	err := db.Tx(ctx, c.DB, func(tx pgx.Tx) error {
-		var created bool
-		rows, err := tx.Query(ctx, eventTypePut, name, in.Description, in.Group, orNull(in.Schema), orNull(in.Example), in.SchemaVersion, in.Deprecated)
-		if err != nil {
-			return fmt.Errorf("put event type: %w", err)
-		}
-		stored, err = pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (EventType, error) { return scanEventType(row, &created) })
-		if err != nil {
-			return fmt.Errorf("put event type: %w", err)
-		}
-		action := "event_type.changed"
-		if created {
-			action = "event_type.created"
-		}
-		return c.Accounts.Record(ctx, tx, caller, action, name, map[string]any{"schema_version": in.SchemaVersion, "deprecated": in.Deprecated})
+	err := db.Tx(ctx, c.DB, func(tx pgx.Tx) (err error) {
+		stored, _, err = c.put(ctx, tx, caller, name, in)
+		return err
 	})
 	if err != nil {
 		return EventType{}, err
 	}
 	return stored, nil
+}
+
+// put creates or replaces a type that was checked.
+func (c *Types) put(ctx context.Context, tx pgx.Tx, caller account.Caller, name string, in EventTypeInput) (stored EventType, created bool, err error) {
+	rows, err := tx.Query(ctx, eventTypePut, name, in.Description, in.Group, orNull(in.Schema), orNull(in.Example), in.SchemaVersion, in.Deprecated, in.Enforced)
+	if err != nil {
+		return EventType{}, false, fmt.Errorf("put event type: %w", err)
+	}
+	stored, err = pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (EventType, error) { return scanEventType(row, &created) })
+	if err != nil {
+		return EventType{}, false, fmt.Errorf("put event type: %w", err)
+	}
+	action := "event_type.changed"
+	if created {
+		action = "event_type.created"
+	}
+	detail := map[string]any{"schema_version": in.SchemaVersion, "deprecated": in.Deprecated, "enforced": in.Enforced}
+	return stored, created, c.Accounts.Record(ctx, tx, caller, action, name, detail)
 }
 
 func checkEventType(name string, in EventTypeInput) error {
@@ -122,6 +132,19 @@ func checkEventType(name string, in EventTypeInput) error {
 	}
 	if why := checkDocument(in.Example); why != "" {
 		wrong.Field("example", why)
+	}
+	switch {
+	case in.Schema == nil && in.Enforced:
+		wrong.Field("enforced", "needs a schema")
+	case in.Schema != nil && len(wrong.Fields) == 0:
+		schema, err := compile(in.Schema)
+		if err != nil {
+			wrong.Field("schema", err.Error())
+		} else if in.Example != nil {
+			for _, field := range validate(schema, in.Example) {
+				wrong.Field("example"+field.Name, "does not match the schema: "+field.Detail)
+			}
+		}
 	}
 	return wrong.OrNil()
 }
@@ -151,7 +174,7 @@ func orNull(text []byte) *string {
 func scanEventType(row pgx.CollectableRow, more ...any) (EventType, error) {
 	var t EventType
 	var schema, example string
-	err := row.Scan(append([]any{&t.Name, &t.Description, &t.Group, &schema, &example, &t.SchemaVersion, &t.DeprecatedAt, &t.CreatedAt, &t.UpdatedAt},
+	err := row.Scan(append([]any{&t.Name, &t.Description, &t.Group, &schema, &example, &t.SchemaVersion, &t.Enforced, &t.DeprecatedAt, &t.CreatedAt, &t.UpdatedAt},
 		more...)...)
 	if schema != "" {
 		t.Schema = jsontext.Value(schema)

@@ -99,7 +99,7 @@ func TestEventTypePutRefuses(t *testing.T) {
 	}
 	_, err := c.EventTypePut(t.Context(), seller, "a", EventTypeInput{})
 	wantKind(t, err, fault.Forbidden)
-	for _, ok := range []string{`true`, `false`, `{}`} {
+	for _, ok := range []string{`true`, `{}`} {
 		if _, err := c.EventTypePut(t.Context(), platform, "a", EventTypeInput{Schema: []byte(ok), Example: []byte(`"\u0000"`)}); err != nil {
 			t.Errorf("schema %s: %v", ok, err)
 		}

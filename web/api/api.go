@@ -83,7 +83,6 @@ func (a *API) Routes() []Route {
 		a.tenantRoutes(),
 		a.keyRoutes(),
 		a.invitationRoutes(),
-		a.invitationRoutes(),
 		a.endpointRoutes(),
 		a.secretRoutes(),
 		a.typeRoutes(),

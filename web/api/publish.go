@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"waybill/app/account"
+	"waybill/app/catalog"
 	"waybill/app/fault"
 	"waybill/app/outbox"
 	"waybill/app/plain"
@@ -59,8 +60,9 @@ func (a *API) publishRoutes() []Route {
 	return []Route{{
 		Name: "EventPublish", Method: http.MethodPost, Pattern: "/v1/events", Audience: ForPlatform, Scope: account.EventsPublish,
 		Summary: "Publish events",
-		Detail:  "All or none. The same id again with the same content publishes nothing and returns the id; with another content it is a conflict.",
-		Body:    PublishBody{}, MaxBody: PublishMaxBody,
+		Detail: "All or none. The same id again with the same content publishes nothing and returns the id; with another content it is a conflict. " +
+			"Data of a type whose schema is enforced must match it.",
+		Body: PublishBody{}, MaxBody: PublishMaxBody,
 		Answers: []Answer{{http.StatusAccepted, Published{}}, {http.StatusOK, Published{}}}, Faults: []fault.Kind{fault.Conflict},
 		Handle: a.eventPublish,
 	}}
@@ -74,6 +76,11 @@ func (a *API) eventPublish(w http.ResponseWriter, r *http.Request, _ account.Cal
 	}
 	events, err := readEvents(text)
 	if err != nil {
+		return err
+	}
+	if err := a.Types.Enforce(r.Context(), each(events, func(e outbox.Event) catalog.Payload {
+		return catalog.Payload{Type: e.Type, Version: e.Version, Data: e.Data}
+	})); err != nil {
 		return err
 	}
 	published, err := a.publish(r, events)
