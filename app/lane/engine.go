@@ -164,6 +164,9 @@ func (e *Engine) Work(ctx context.Context, t Ticket) error {
 	if c.noLease {
 		return ErrNoLease
 	}
+	if c.blocked {
+		e.makeRoom(t.TenantID)
+	}
 	if !c.mine {
 		return nil
 	}
@@ -219,6 +222,22 @@ func (e *Engine) Poke(endpointID string) {
 	e.mu.Unlock()
 	if l != nil {
 		l.poke()
+	}
+}
+
+// makeRoom tells the lanes of a tenant that this process runs that another is blocked: those at rest give their places back at once. Those of
+// other processes see it when they look next.
+func (e *Engine) makeRoom(tenantID string) {
+	e.mu.Lock()
+	var of []*lane
+	for _, l := range e.lanes {
+		if l.tenantID == tenantID {
+			of = append(of, l)
+		}
+	}
+	e.mu.Unlock()
+	for _, l := range of {
+		l.makeRoom()
 	}
 }
 

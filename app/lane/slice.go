@@ -50,10 +50,10 @@ const (
 	sliceLength  = time.Second      // after it a lane makes room for those who wait
 	laneLifetime = 60 * time.Second // after it a lane is handed back whatever happens
 	hungAfter    = time.Second
-	linger       = 100 * time.Millisecond // an empty lane waits for the next event before it is given back: a claim costs more
+	linger       = 500 * time.Millisecond // an empty lane waits for the next event before it is given back: a claim costs more
 	fetchMost    = 200
-	fetchBytes   = 4 << 20 // bodies that a lane asks for at once, by the largest it has seen
-	pollFirst    = 25 * time.Millisecond
+	fetchBytes   = 4 << 20                // bodies that a lane asks for at once, by the largest it has seen
+	pollFirst    = 100 * time.Millisecond // whoever makes something due says so; a look finds what was said in vain
 	pollMost     = 900 * time.Millisecond // the endpoint is read again within a second of any send
 	uncommitted  = 200                    // answered and not committed, in the whole process: what a kill can repeat
 	holdBatch    = 500
@@ -77,6 +77,14 @@ func (l *lane) kick() {
 func (l *lane) poke() {
 	l.mu.Lock()
 	l.poked = true
+	l.mu.Unlock()
+	l.kick()
+}
+
+// makeRoom says that another lane of the tenant is blocked by its cap.
+func (l *lane) makeRoom() {
+	l.mu.Lock()
+	l.waiters = true
 	l.mu.Unlock()
 	l.kick()
 }

@@ -48,6 +48,7 @@ type Server struct {
 	sender     *sender.Sender
 	enginePool *pgxpool.Pool
 	flushPool  *pgxpool.Pool
+	outboxPool *pgxpool.Pool
 	dispatcher *outbox.Dispatcher
 	river      *jobs.Client
 	http       *http.Server
@@ -277,6 +278,10 @@ func (s *Server) startWorkers(ctx context.Context) (err error) {
 		return err
 	}
 	s.closeAtStop(s.flushPool)
+	if s.outboxPool, err = db.Open(ctx, s.DatabaseURL, lane.PoolOptions("waybill dispatcher", 3)); err != nil {
+		return err
+	}
+	s.closeAtStop(s.outboxPool)
 
 	workers := jobs.DefaultWorkers
 	s.Engine = lane.New(lane.Config{
@@ -288,7 +293,7 @@ func (s *Server) startWorkers(ctx context.Context) (err error) {
 	}
 	s.goLoop(s.Engine.Run)
 	s.dispatcher = outbox.NewDispatcher(outbox.Dispatcher{
-		Pool: s.enginePool, Waker: &lane.Waker{Tickets: s.Inserter, Worker: s.Engine.WorkerID}, Poke: s.Engine.Poke, URL: s.Config.URL, Logger: s.Logger})
+		Pool: s.outboxPool, Waker: &lane.Waker{Tickets: s.Inserter, Worker: s.Engine.WorkerID}, Poke: s.Engine.Poke, URL: s.Config.URL, Logger: s.Logger})
 
 	if s.river, err = jobs.NewClient(s.Pool, s.Engine, &jobs.Chores{Pool: s.Pool, Prunes: []jobs.Prune{s.Services.Accounts.Prune, s.Services.Endpoints.Prune}}, workers, s.Logger); err != nil {
 		return err

@@ -145,7 +145,7 @@ with mine as materialized (
             where y.endpoint_id = m.endpoint_id and y.priority = p.priority and y.next_at <= statement_timestamp()
               and y.delivery_id <> all (m.held)
               and m.alive and (p.priority = 0 or (m.sends and m.open))
-            order by y.next_at, y.delivery_id
+            order by y.next_at, y.delivery_id collate "POSIX"
             limit m.n
         ) x
         limit m.n
@@ -216,7 +216,7 @@ with why as materialized (
         cross join lateral (
             select d.delivery_id from due d
             where d.endpoint_id = $1 and (d.priority <> 0 or w.deleted)
-            order by d.priority, d.next_at, d.delivery_id
+            order by d.priority, d.next_at, d.delivery_id collate "POSIX"
             limit $2) x)
     returning delivery_id, day
 ), changed as (
