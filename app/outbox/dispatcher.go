@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -212,9 +211,8 @@ func (d *Dispatcher) tidy(ctx context.Context, rows int) {
 	}()
 }
 
-func noPartition(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "no partition of relation")
-}
+// noPartition: the partition of the day is not there.
+func noPartition(err error) bool { return db.Code(err) == "42P01" }
 
 // queue is one tenant's in the outbox.
 type queue struct {

@@ -232,13 +232,13 @@ func (d *Dispatcher) write(ctx context.Context, tx pgx.Tx, rows []*row, targets 
 	out.endpoints, out.tests = slices.Sorted(maps.Keys(woken)), slices.Sorted(maps.Keys(tested))
 
 	b := &pgx.Batch{}
-	b.Queue(sqlEvent, day, places, positions, sequences, heads, thins)
+	b.Queue(queries.ForDay(sqlEvent, day), day, places, positions, sequences, heads, thins)
 	raise(b, rows, day)
 	b.Queue(sqlOutDelete, places)
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return dispatched{}, fmt.Errorf("write events: %w", err)
 	}
-	if err := copyRows(ctx, tx, "deliveries", deliveryColumns, made, func(m *delivery) []any {
+	if err := copyRows(ctx, tx, queries.ForDay("deliveries_{day}", day), deliveryColumns, made, func(m *delivery) []any {
 		return []any{m.deliveryID, day, m.tenantID, m.target.endpointID, m.position, m.row.id, m.eventType, m.resourceType, m.resourceID, m.form, m.test()}
 	}); err != nil {
 		return dispatched{}, err

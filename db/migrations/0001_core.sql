@@ -374,6 +374,8 @@ comment on table lanes is
 comment on column lanes.handed is 'Delivery ids given to the owner''s senders whose results are not yet committed, as of handed_at.';
 comment on column lanes.seen is 'endpoints.rev as the owner last read it.';
 -- LaneSweep: who wakes now, who waits for a slot, who was left behind.
+alter table lanes alter column handed set storage external;
+comment on column lanes.handed is 'Ids given to the owner''s senders and not committed. Long lists are not compressed: that would cost more than writing them.';
 create index lanes_sleeping on lanes (wake_at) where state = 'sleeping';
 create index lanes_queued on lanes (since) where state = 'queued';
 create index lanes_running on lanes (tenant_id) where state = 'running';

@@ -89,7 +89,7 @@ update positions set last = last + $1 returning last;
 -- all tenants: outbox rows become events of day $1 at positions $3 with sequences $4. $2 is where they stand (ctid): nobody changes a row of the outbox, and only
 -- the dispatcher removes one, so that is as good as a key, and no statistics can mislead it. The text on the wire is $5, the envelope's head, then data byte for
 -- byte as it was published, which never leaves the database for this, then a brace. $6 is the thin form or null.
-insert into events (position, day, tenant_id, id, type, version, resource_type, resource_id, sequence, occurred_at, published_at, created_at,
+insert into events_{day} (position, day, tenant_id, id, type, version, resource_type, resource_id, sequence, occurred_at, published_at, created_at,
                     test, body, thin)
 select u.position, $1::date, o.tenant_id, o.id, o.type, o.version, o.resource_type, o.resource_id, u.sequence, o.occurred_at, o.published_at,
        statement_timestamp(), o.endpoint_id is not null, u.head || o.data::text || '}', u.thin

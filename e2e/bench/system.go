@@ -48,6 +48,10 @@ func newSystem(ctx context.Context, o options) (s *system, err error) {
 	settings := map[string]string{}
 	if o.statements {
 		settings["shared_preload_libraries"] = "pg_stat_statements"
+		if os.Getenv("CPUSTAT") != "" {
+			settings["log_statement_stats"] = "on"
+			settings["log_min_error_statement"] = "log"
+		}
 	}
 	if s.System, err = e2e.New(ctx, e2e.Options{Binary: binary, Settings: settings, Keep: o.keep, Line: s.show}); err != nil {
 		return s, err
