@@ -125,18 +125,11 @@ func PoolOptions(name string, conns int32) db.Options {
 	}}
 }
 
-// FlushPoolOptions are those of the connections that record results: rows are found by lists of ids and joined to the results by hash.
-func FlushPoolOptions(name string, conns int32) db.Options {
-	o := PoolOptions(name, conns)
-	o.Params["enable_hashjoin"] = "on"
-	return o
-}
-
 // Run runs the loops and returns when ctx ends. Call Join before it, and Drain before ctx ends, to give the lanes back in order.
 func (e *Engine) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, loop := range []func(context.Context){
-		e.controls.loop, e.fetches.loop, e.fetches.loop, e.targets.loop, e.flushes.loop, e.flushes.loop, e.beatLoop, e.sweepLoop,
+		e.controls.loop, e.fetches.loop, e.targets.loop, e.flushes.loop, e.flushes.loop, e.beatLoop, e.sweepLoop,
 	} {
 		wg.Go(func() { loop(ctx) })
 	}

@@ -46,7 +46,7 @@ type result struct {
 
 const (
 	flushMost   = 200
-	flushLinger = 5 * time.Millisecond
+	flushLinger = 10 * time.Millisecond
 )
 
 // flush records a batch of results and acts on them, in one transaction, and does not return before that has succeeded or ctx has ended: until
@@ -161,7 +161,7 @@ func (e *Engine) record(ctx context.Context, tx pgx.Tx, batch []*result, again, 
 		if parents {
 			of = time.Time{}
 		}
-		b.Queue(queries.ForDay(sqlResultMove, of), m.args(day)...).Query(func(rows pgx.Rows) error {
+		b.Queue(queries.ForDay(sqlResultMove, of), m.args()...).Query(func(rows pgx.Rows) error {
 			for rows.Next() {
 				var deliveryID, status string
 				var test bool
@@ -249,9 +249,10 @@ type place struct {
 	number               int32
 }
 
-// moves are the arrays of statement ResultMove, $2 to $9.
+// moves are the arrays of statement ResultMove.
 type moves struct {
 	delivery []string
+	day      []time.Time
 	action   []string
 	failures []int32
 	reason   []*string
@@ -262,14 +263,14 @@ type moves struct {
 }
 
 func (m *moves) add(r *result) {
-	m.delivery, m.action = append(m.delivery, r.item.DeliveryID), append(m.action, r.verdict.action)
+	m.delivery, m.day, m.action = append(m.delivery, r.item.DeliveryID), append(m.day, r.item.Day), append(m.action, r.verdict.action)
 	m.failures, m.reason = append(m.failures, int32(r.verdict.failures)), append(m.reason, text(r.verdict.reason))
 	m.started, m.class, m.code = append(m.started, r.started), append(m.class, r.class()), append(m.code, number(r.out.Status))
 	m.ms = append(m.ms, int32(min(r.out.Total.Milliseconds(), 1<<31-1)))
 }
 
-func (m *moves) args(day time.Time) []any {
-	return []any{day, m.delivery, m.action, m.failures, m.reason, m.started, m.class, m.code, m.ms}
+func (m *moves) args() []any {
+	return []any{m.delivery, m.day, m.action, m.failures, m.reason, m.started, m.class, m.code, m.ms}
 }
 
 // day is the partition of the attempt: the day of its id.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -54,9 +56,10 @@ type Dispatcher struct {
 
 	ring  chan struct{}
 	size  int
-	after string // the last tenant served of those that must wait for their turn
-	moved bool   // the last step did, so there is likely to be more
-	short bool   // the last batch left out the long queues
+	after string          // the last tenant served of those that must wait for their turn
+	moved bool            // the last step did, so there is likely to be more
+	short bool            // the last batch left out the long queues
+	long  map[string]bool // tenants that had a long queue when they were served last
 
 	gone   int // rows since the tables were tidied
 	tidied chan struct{}
@@ -66,6 +69,7 @@ type Dispatcher struct {
 func NewDispatcher(d Dispatcher) *Dispatcher {
 	d.ring = make(chan struct{}, 1)
 	d.size = batchFirst
+	d.long = map[string]bool{}
 	d.tidied = make(chan struct{}, 1)
 	d.tidied <- struct{}{}
 	if d.Now == nil {
@@ -89,9 +93,11 @@ func (d *Dispatcher) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		wait := pollBusy
+		begun := d.Now()
 		moved, mine, err := d.step(ctx)
 		now := d.Now()
+		// While somebody writes many events in a transaction of his own, each look passes all of them: then look less often.
+		wait := min(max(pollBusy, 10*now.Sub(begun)), pollAsleep)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -172,6 +178,12 @@ func (d *Dispatcher) step(ctx context.Context) (moved int, mine bool, err error)
 		return 0, mine, err
 	}
 	d.after, d.short, d.moved = next.after, next.short, batch.events > 0
+	for _, id := range next.tenants {
+		// One with very many subscriptions gives fewer rows than it was asked for, and is counted again.
+		if delete(d.long, id); batch.taken[id] == next.each {
+			d.long[id] = true
+		}
+	}
 	if d.Poke != nil {
 		for _, endpointID := range batch.endpoints {
 			d.Poke(endpointID)
@@ -240,9 +252,10 @@ func (d *Dispatcher) waiting(ctx context.Context, tx pgx.Tx) (mine bool, waits [
 			return err
 		}
 	}
-	b.Queue(sqlWaiting, d.after, tenantsMost, longQueue).Query(list(""))
+	long := slices.Collect(maps.Keys(d.long))
+	b.Queue(sqlWaiting, d.after, tenantsMost, longQueue, long).Query(list(""))
 	if d.after != "" {
-		b.Queue(sqlWaiting, "", tenantsMost, longQueue).Query(list(d.after))
+		b.Queue(sqlWaiting, "", tenantsMost, longQueue, long).Query(list(d.after))
 	}
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return false, nil, fmt.Errorf("list waiting tenants: %w", err)

@@ -64,6 +64,7 @@ const formThin = "thin"
 type dispatched struct {
 	events, deliveries int
 	endpoints, tests   []string
+	taken              map[string]int // rows of each tenant
 }
 
 // dispatch moves up to each rows of every tenant in three round trips: take the rows; ask who wants them and where numbering stands; write.
@@ -200,7 +201,7 @@ func number(rows []*row, base int64, counted map[resource]int64) {
 func (d *Dispatcher) write(ctx context.Context, tx pgx.Tx, rows []*row, targets map[subject][]target) (dispatched, error) {
 	now := d.Now().UTC()
 	day := now.Truncate(24 * time.Hour)
-	out := dispatched{events: len(rows)}
+	out := dispatched{events: len(rows), taken: map[string]int{}}
 	var (
 		positions, sequences []int64
 		places, heads        []string
@@ -209,6 +210,7 @@ func (d *Dispatcher) write(ctx context.Context, tx pgx.Tx, rows []*row, targets 
 	)
 	woken, tested := map[string]bool{}, map[string]bool{}
 	for _, r := range rows {
+		out.taken[r.tenantID]++
 		r.head = head(r)
 		for _, t := range targets[r.subject()] {
 			if t.form == formThin && r.thin == nil {

@@ -274,7 +274,7 @@ func (s *Server) startWorkers(ctx context.Context) (err error) {
 		return err
 	}
 	s.closeAtStop(s.enginePool)
-	if s.flushPool, err = db.Open(ctx, s.DatabaseURL, lane.FlushPoolOptions("waybill results", 4)); err != nil {
+	if s.flushPool, err = db.Open(ctx, s.DatabaseURL, lane.PoolOptions("waybill results", 4)); err != nil {
 		return err
 	}
 	s.closeAtStop(s.flushPool)

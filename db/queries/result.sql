@@ -1,6 +1,6 @@
 -- name: ResultMove
--- all tenants: each row belongs to the lane that sent it. Moves one day's ($1) deliveries ($2) by what their attempts
--- said, and numbers the attempts: the row's lock serialises the numbers. Actions: done, retry, exhausted, keep (the attempt changes nothing: a
+-- all tenants: each row belongs to the lane that sent it. Moves one day's deliveries ($1, $2 the day: as a list, because a constant would make the planner
+-- believe that it leaves one row of the partition, and scan that) by what their attempts said, and numbers the attempts: the row's lock serialises the numbers. Actions: done, retry, exhausted, keep (the attempt changes nothing: a
 -- manual resend or a test that failed). A success wins over a hold; a failure leaves held what is held.
 update deliveries_{day} d
 set attempts = d.attempts + 1,
@@ -13,10 +13,9 @@ set attempts = d.attempts + 1,
                   else d.reason end,
     finished_at = case when r.action in ('done', 'exhausted') and d.status <> 'delivered' then statement_timestamp() else d.finished_at end,
     last_at = r.started_at, last_class = r.class, last_code = r.code, last_ms = r.ms
-from unnest($2::text[], $3::text[], $4::integer[], $5::text[], $6::timestamptz[], $7::text[], $8::integer[], $9::integer[])
-         as r(delivery_id, action, failures, reason, started_at, class, code, ms)
-where d.id = r.delivery_id and d.day = $1
-  and d.id = any($2::text[]) -- the index is searched for these, whatever the planner believes of a partition without statistics
+from unnest($1::text[], $2::date[], $3::text[], $4::integer[], $5::text[], $6::timestamptz[], $7::text[], $8::integer[], $9::integer[])
+         as r(delivery_id, day, action, failures, reason, started_at, class, code, ms)
+where d.id = r.delivery_id and d.day = r.day
 returning d.id, d.tenant_id, d.endpoint_id, d.attempts, d.status, d.test;
 
 -- name: ResultSeen
