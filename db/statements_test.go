@@ -3,6 +3,7 @@ package db_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -19,7 +20,7 @@ func TestStatementsPrepare(t *testing.T) {
 	}
 	defer conn.Release()
 	for _, query := range queries.All() {
-		sql, _, err := pgx.NamedArgs{}.RewriteQuery(t.Context(), conn.Conn(), query.SQL, nil)
+		sql, _, err := pgx.NamedArgs{}.RewriteQuery(t.Context(), conn.Conn(), queries.ForDay(query.SQL, time.Now().UTC()), nil)
 		if err != nil {
 			t.Errorf("%s, %s: %v", query.File, query.Name, err)
 			continue

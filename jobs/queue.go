@@ -42,7 +42,10 @@ type Inserter struct {
 
 // NewInserter makes a client that only inserts.
 func NewInserter(pool *pgxpool.Pool, logger *slog.Logger) (*Inserter, error) {
-	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{Schema: Schema, Logger: logger})
+	// FetchCooldown is also how long an inserting client keeps quiet about a queue after it has announced something there: what it inserts meanwhile waits
+	// for the next poll, a quarter of a second.
+	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{Schema: Schema, Logger: logger, FetchCooldown: river.FetchCooldownMin,
+		FetchPollInterval: 250 * time.Millisecond})
 	if err != nil {
 		return nil, fmt.Errorf("make the job inserter: %w", err)
 	}

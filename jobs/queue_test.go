@@ -71,7 +71,7 @@ func engine(t testing.TB, url string) *lane.Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := lane.New(lane.Config{Pool: dbtest.Open(t, url, lane.PoolOptions("lanes", 2)), FlushPool: dbtest.Open(t, url, lane.FlushPoolOptions("results", 2)),
+	e := lane.New(lane.Config{Pool: dbtest.Open(t, url, lane.PoolOptions("lanes", 2)), FlushPool: dbtest.Open(t, url, lane.PoolOptions("results", 2)),
 		Tickets: inserter, Policies: policy.Builtin(), Logger: quiet(t)})
 	if err := e.Join(t.Context()); err != nil {
 		t.Fatal(err)

@@ -48,6 +48,7 @@ type control struct {
 	mine       bool // claim: taken; adjust, finish: the lane is still held
 	noLease    bool // claim: this process may take nothing, because others count it as dead
 	slots      int
+	blocked    bool // claim: it must wait for its tenant's cap
 	warm       bool // claim: an attempt has succeeded in the last minute
 	waiters    bool // others of the tenant are blocked
 	housekeep  bool // there are rows to hold or cancel
@@ -64,7 +65,7 @@ func (e *Engine) steerTx(ctx context.Context, tx pgx.Tx, batch []*control) error
 	verified := map[string]string{}
 	for _, c := range batch {
 		// A transaction that is tried again after a deadlock starts from a clean answer.
-		c.mine, c.noLease, c.slots, c.waiters, c.housekeep, c.newTickets = false, false, 0, false, false, nil
+		c.mine, c.noLease, c.blocked, c.slots, c.waiters, c.housekeep, c.newTickets = false, false, false, 0, false, false, nil
 		tenantIDs = append(tenantIDs, c.tenantID)
 		endpointIDs = append(endpointIDs, c.endpointID)
 		if c.verified != "" {
@@ -149,6 +150,7 @@ func (e *Engine) decide(c *control, l *look, t *tenant, worker string) (move, bo
 		}
 		slots := claimSlots(l, t)
 		if slots == 0 {
+			c.blocked = true
 			return move{State: stateBlocked, Gen: l.Gen, Suspect: l.Suspect}, true
 		}
 		c.mine, c.slots, c.warm, c.waiters = true, slots, l.Warm, t.Blocked > 0

@@ -125,18 +125,11 @@ func PoolOptions(name string, conns int32) db.Options {
 	}}
 }
 
-// FlushPoolOptions are those of the connections that record results: rows are found by lists of ids and joined to the results by hash.
-func FlushPoolOptions(name string, conns int32) db.Options {
-	o := PoolOptions(name, conns)
-	o.Params["enable_hashjoin"] = "on"
-	return o
-}
-
 // Run runs the loops and returns when ctx ends. Call Join before it, and Drain before ctx ends, to give the lanes back in order.
 func (e *Engine) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, loop := range []func(context.Context){
-		e.controls.loop, e.fetches.loop, e.fetches.loop, e.targets.loop, e.flushes.loop, e.flushes.loop, e.beatLoop, e.sweepLoop,
+		e.controls.loop, e.fetches.loop, e.targets.loop, e.flushes.loop, e.flushes.loop, e.beatLoop, e.sweepLoop,
 	} {
 		wg.Go(func() { loop(ctx) })
 	}
@@ -163,6 +156,9 @@ func (e *Engine) Work(ctx context.Context, t Ticket) error {
 	}
 	if c.noLease {
 		return ErrNoLease
+	}
+	if c.blocked {
+		e.makeRoom(t.TenantID)
 	}
 	if !c.mine {
 		return nil
@@ -219,6 +215,22 @@ func (e *Engine) Poke(endpointID string) {
 	e.mu.Unlock()
 	if l != nil {
 		l.poke()
+	}
+}
+
+// makeRoom tells the lanes of a tenant that this process runs that another is blocked: those at rest give their places back at once. Those of
+// other processes see it when they look next.
+func (e *Engine) makeRoom(tenantID string) {
+	e.mu.Lock()
+	var of []*lane
+	for _, l := range e.lanes {
+		if l.tenantID == tenantID {
+			of = append(of, l)
+		}
+	}
+	e.mu.Unlock()
+	for _, l := range of {
+		l.makeRoom()
 	}
 }
 

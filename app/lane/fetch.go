@@ -32,6 +32,7 @@ type item struct {
 	Form        string
 	Body        []byte
 	waited      time.Duration // from due to fetched, by the database's clock
+	next        time.Time     // when it was due
 	priority    int16
 }
 
@@ -41,6 +42,7 @@ type fetch struct {
 	gen        int64
 	n          int
 	held       []string // ids handed out before and not yet committed
+	from       *mark    // where the last fetch ended; nil: from the start
 	applied    int64    // the revision of the endpoint the lane works with
 
 	found  bool
@@ -52,10 +54,15 @@ type fetch struct {
 	waiters bool
 	cap     int // the tenant's
 	items   []item
+	end     *mark // where the next one may begin
+	full    bool  // there is likely to be more behind it
 }
 
-// fetchBack is how many days before today a fetch finds bodies in the same statement; the bodies of older events cost another.
-const fetchBack = 1
+// mark is a place in the order of what an endpoint has due of first and repeated attempts.
+type mark struct {
+	at         time.Time
+	deliveryID string
+}
 
 // fetchAll serves a batch of lanes in one statement.
 func (e *Engine) fetchAll(ctx context.Context, batch []*fetch) error {
@@ -64,29 +71,36 @@ func (e *Engine) fetchAll(ctx context.Context, batch []*fetch) error {
 	counts := make([]int32, len(batch))
 	helds := make([]string, len(batch))
 	applied := make([]int64, len(batch))
+	fromAt, fromID := make([]*time.Time, len(batch)), make([]*string, len(batch))
 	byID := make(map[string]*fetch, len(batch))
 	for i, f := range batch {
 		f.found, f.items = false, nil
 		endpoints[i], gens[i], counts[i], helds[i] = f.endpointID, f.gen, int32(f.n), strings.Join(f.held, ",")
 		applied[i] = f.applied
+		if f.from != nil {
+			fromAt[i], fromID[i] = &f.from.at, &f.from.deliveryID
+		}
 		byID[f.endpointID] = f
 	}
-	// One day ahead as well: the day of a dispatch is that of the dispatcher's clock.
+	// The day of an event is that of the dispatcher's clock, so tomorrow's partition is looked into as well.
 	today := e.Now().UTC().Truncate(24 * time.Hour)
-	rows, err := e.pool.Query(ctx, sqlFetch, endpoints, gens, counts, helds, e.WorkerID(), applied, today.AddDate(0, 0, -fetchBack), today.AddDate(0, 0, 1))
-	if err != nil {
-		return fmt.Errorf("fetch due deliveries: %w", err)
-	}
+	rows, err := e.pool.Query(ctx, queries.ForDay(sqlFetch, today), endpoints, gens, counts, helds, e.WorkerID(), applied, fromAt, fromID)
 	older := map[time.Time][]*item{}
-	err = scanFetch(rows, byID)
+	if err == nil {
+		err = scanFetch(rows, byID)
+	}
+	if noPartition(err) {
+		_, _ = e.pool.Exec(ctx, sqlPartitions, partitionsAhead) // the maintenance job is late; the next fetch finds them
+	}
 	if err != nil {
 		return fmt.Errorf("fetch due deliveries: %w", err)
 	}
 	for _, f := range batch {
 		// Tests first, then what has been due longest.
 		slices.SortStableFunc(f.items, func(a, b item) int {
-			return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(b.waited, a.waited))
+			return cmp.Or(cmp.Compare(a.priority, b.priority), a.next.Compare(b.next), strings.Compare(a.DeliveryID, b.DeliveryID))
 		})
+		f.settleMark()
 		for i := range f.items {
 			if it := &f.items[i]; it.Body == nil {
 				older[it.Day] = append(older[it.Day], it)
@@ -99,6 +113,28 @@ func (e *Engine) fetchAll(ctx context.Context, batch []*fetch) error {
 		}
 	}
 	return nil
+}
+
+// settleMark notes where this fetch has ended and leaves out what the lane held when it asked.
+func (f *fetch) settleMark() {
+	f.end, f.full = f.from, len(f.items) >= f.n
+	if f.from == nil {
+		f.full = len(f.items) >= f.n+len(f.held)
+	}
+	for i := len(f.items) - 1; i >= 0; i-- {
+		if it := &f.items[i]; it.priority == 1 {
+			f.end = &mark{it.next, it.DeliveryID}
+			break
+		}
+	}
+	if len(f.held) == 0 {
+		return
+	}
+	held := make(map[string]bool, len(f.held))
+	for _, id := range f.held {
+		held[id] = true
+	}
+	f.items = slices.DeleteFunc(f.items, func(it item) bool { return held[it.DeliveryID] })
 }
 
 func scanFetch(rows pgx.Rows, byID map[string]*fetch) error {
@@ -117,10 +153,11 @@ func scanFetch(rows pgx.Rows, byID map[string]*fetch) error {
 		requestedBy          *string
 		body                 []byte
 		waited               *float64
+		next                 *time.Time
 		priority             *int16
 	)
 	_, err := pgx.ForEachRow(rows, []any{&endpointID, &rev, &preset, &sends, &open, &waiters, &tenantCap, &delivery, &day, &position, &eventID, &trigger, &failures,
-		&unknowns, &resumes, &requestedBy, &form, &body, &waited, &priority}, func() error {
+		&unknowns, &resumes, &requestedBy, &form, &body, &next, &waited, &priority}, func() error {
 		f := byID[endpointID]
 		if delivery == nil {
 			f.found, f.rev, f.preset, f.sends, f.open, f.waiters, f.cap = true, *rev, *preset, *sends, *open, *waiters, int(*tenantCap)
@@ -128,7 +165,7 @@ func scanFetch(rows pgx.Rows, byID map[string]*fetch) error {
 		}
 		it := item{DeliveryID: *delivery, Day: *day, Position: *position, EventID: *eventID, Trigger: *trigger, Failures: int(*failures),
 			Unknowns: int(*unknowns), Resumes: *resumes, Form: *form, Body: body,
-			waited: time.Duration(*waited * float64(time.Second)), priority: *priority}
+			waited: time.Duration(*waited * float64(time.Second)), next: *next, priority: *priority}
 		if requestedBy != nil {
 			by := *requestedBy
 			it.RequestedBy = &by

@@ -19,6 +19,7 @@ import (
 
 var (
 	sqlResultMove = queries.SQL("ResultMove")
+	sqlResultSeen = queries.SQL("ResultSeen")
 	sqlParkedAdd  = queries.SQL("ParkedAdd")
 	sqlDueDone    = queries.SQL("DueDone")
 	sqlDueRetry   = queries.SQL("DueRetry")
@@ -45,7 +46,7 @@ type result struct {
 
 const (
 	flushMost   = 200
-	flushLinger = 5 * time.Millisecond
+	flushLinger = 10 * time.Millisecond
 )
 
 // flush records a batch of results and acts on them, in one transaction, and does not return before that has succeeded or ctx has ended: until
@@ -77,16 +78,17 @@ func apart(batch []*result) (once, rest []*result) {
 }
 
 func (e *Engine) flushOnce(ctx context.Context, batch []*result) error {
-	again := false
+	again, parents := false, false
 	wait := 20 * time.Millisecond
 	for {
-		err := db.Tx(ctx, e.flushPool, func(tx pgx.Tx) error { return e.record(ctx, tx, batch, again) })
+		err := db.Tx(ctx, e.flushPool, func(tx pgx.Tx) error { return e.record(ctx, tx, batch, again, parents) })
 		switch {
 		case err == nil:
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case noPartition(err):
+			parents = again // it is missing still: the days of these deliveries are gone for good
 			if _, err := e.flushPool.Exec(ctx, sqlPartitions, partitionsAhead); err != nil {
 				e.Logger.Error("cannot make the missing partition", "error", err)
 			}
@@ -118,9 +120,10 @@ func (e *Engine) flushOnce(ctx context.Context, batch []*result) error {
 // partitionsAhead is how many days of partitions are kept ready.
 const partitionsAhead = 8
 
+// noPartition: a day's partition was addressed and is not there, or a row's.
 func noPartition(err error) bool {
 	var pg *pgconn.PgError
-	return errors.As(err, &pg) && pg.Code == "23514" && strings.Contains(pg.Message, "no partition of relation")
+	return errors.As(err, &pg) && (pg.Code == "42P01" || pg.Code == "23514" && strings.Contains(pg.Message, "no partition of relation"))
 }
 
 // badData: SQLSTATE classes 22 (data) and 23 (constraints) are about the rows, not about the server.
@@ -130,11 +133,18 @@ func badData(err error) bool {
 }
 
 // record writes results inside tx: it moves the deliveries, which numbers the attempts, stores the attempts by COPY, and settles what is due.
-// again leaves out attempts that are already there.
-func (e *Engine) record(ctx context.Context, tx pgx.Tx, batch []*result, again bool) error {
+// again leaves out attempts that are already there. parents addresses the tables instead of their partitions.
+func (e *Engine) record(ctx context.Context, tx pgx.Tx, batch []*result, again, parents bool) error {
+	fresh := batch
+	if again {
+		var err error
+		if fresh, err = unseen(ctx, tx, batch); err != nil {
+			return err
+		}
+	}
 	byDay := map[time.Time]*moves{}
-	byID := make(map[string]*result, len(batch))
-	for _, r := range batch {
+	byID := make(map[string]*result, len(fresh))
+	for _, r := range fresh {
 		byID[r.item.DeliveryID] = r
 		m := byDay[r.item.Day]
 		if m == nil {
@@ -143,11 +153,15 @@ func (e *Engine) record(ctx context.Context, tx pgx.Tx, batch []*result, again b
 		}
 		m.add(r)
 	}
-	var moved []*result
+	moved := map[time.Time][]*result{} // by the day of the attempt
 	var parked parkings
 	b := &pgx.Batch{}
 	for day, m := range byDay {
-		b.Queue(sqlResultMove, m.args(day, again)...).Query(func(rows pgx.Rows) error {
+		of := day
+		if parents {
+			of = time.Time{}
+		}
+		b.Queue(queries.ForDay(sqlResultMove, of), m.args()...).Query(func(rows pgx.Rows) error {
 			for rows.Next() {
 				var deliveryID, status string
 				var test bool
@@ -157,7 +171,7 @@ func (e *Engine) record(ctx context.Context, tx pgx.Tx, batch []*result, again b
 				}
 				r := byID[deliveryID]
 				r.to = to
-				moved = append(moved, r)
+				moved[r.day()] = append(moved[r.day()], r)
 				if r.verdict.action == actionExhausted && status == "undelivered" && !test {
 					parked.add(r)
 				}
@@ -168,12 +182,34 @@ func (e *Engine) record(ctx context.Context, tx pgx.Tx, batch []*result, again b
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return err
 	}
-	if len(moved) > 0 {
-		if _, err := tx.CopyFrom(ctx, pgx.Identifier{"attempts"}, attemptColumns, pgx.CopyFromSlice(len(moved), func(i int) ([]any, error) { return attemptRow(moved[i]), nil })); err != nil {
+	for day, of := range moved {
+		table := pgx.Identifier{queries.ForDay("attempts_{day}", day)}
+		if parents {
+			table = pgx.Identifier{"attempts"}
+		}
+		if _, err := tx.CopyFrom(ctx, table, attemptColumns, pgx.CopyFromSlice(len(of), func(i int) ([]any, error) { return attemptRow(of[i]), nil })); err != nil {
 			return err
 		}
 	}
 	return settle(ctx, tx, batch, &parked)
+}
+
+// unseen is the part of batch whose attempts are not in the history.
+func unseen(ctx context.Context, tx pgx.Tx, batch []*result) ([]*result, error) {
+	var ids, deliveries []string
+	var days []time.Time
+	for _, r := range batch {
+		ids, deliveries, days = append(ids, r.attemptID), append(deliveries, r.item.DeliveryID), append(days, r.day())
+	}
+	rows, err := tx.Query(ctx, sqlResultSeen, ids, deliveries, days)
+	if err != nil {
+		return nil, err
+	}
+	seen, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || len(seen) == 0 {
+		return batch, err
+	}
+	return slices.DeleteFunc(slices.Clone(batch), func(r *result) bool { return slices.Contains(seen, r.attemptID) }), nil
 }
 
 // settle removes from table due what is done and sets the next time of the rest.
@@ -213,28 +249,28 @@ type place struct {
 	number               int32
 }
 
-// moves are the arrays of statement ResultMove, $2 to $11.
+// moves are the arrays of statement ResultMove.
 type moves struct {
-	delivery, attempt []string
-	attemptDay        []time.Time
-	action            []string
-	failures          []int32
-	reason            []*string
-	started           []time.Time
-	class             []string
-	code              []*int32
-	ms                []int32
+	delivery []string
+	day      []time.Time
+	action   []string
+	failures []int32
+	reason   []*string
+	started  []time.Time
+	class    []string
+	code     []*int32
+	ms       []int32
 }
 
 func (m *moves) add(r *result) {
-	m.delivery, m.attempt, m.attemptDay = append(m.delivery, r.item.DeliveryID), append(m.attempt, r.attemptID), append(m.attemptDay, r.day())
-	m.action, m.failures, m.reason = append(m.action, r.verdict.action), append(m.failures, int32(r.verdict.failures)), append(m.reason, text(r.verdict.reason))
+	m.delivery, m.day, m.action = append(m.delivery, r.item.DeliveryID), append(m.day, r.item.Day), append(m.action, r.verdict.action)
+	m.failures, m.reason = append(m.failures, int32(r.verdict.failures)), append(m.reason, text(r.verdict.reason))
 	m.started, m.class, m.code = append(m.started, r.started), append(m.class, r.class()), append(m.code, number(r.out.Status))
 	m.ms = append(m.ms, int32(min(r.out.Total.Milliseconds(), 1<<31-1)))
 }
 
-func (m *moves) args(day time.Time, again bool) []any {
-	return []any{day, m.delivery, m.attempt, m.attemptDay, m.action, m.failures, m.reason, m.started, m.class, m.code, m.ms, again}
+func (m *moves) args() []any {
+	return []any{m.delivery, m.day, m.action, m.failures, m.reason, m.started, m.class, m.code, m.ms}
 }
 
 // day is the partition of the attempt: the day of its id.

@@ -105,7 +105,7 @@ type process struct {
 func (r *rig) process(send sendFunc, change ...func(*lane.Config)) *process {
 	r.t.Helper()
 	c := lane.Config{
-		Pool: dbtest.Open(r.t, r.url, lane.PoolOptions("lanes", 6)), FlushPool: dbtest.Open(r.t, r.url, lane.FlushPoolOptions("results", 3)),
+		Pool: dbtest.Open(r.t, r.url, lane.PoolOptions("lanes", 6)), FlushPool: dbtest.Open(r.t, r.url, lane.PoolOptions("results", 3)),
 		Tickets: r.insert, Sender: send, Policies: policy.Builtin(), Ring: r.ring, Logger: r.log, UserAgent: "test", Places: 50,
 		Lease: 2 * time.Second, Random: func() float64 { return 0.5 },
 	}

@@ -44,16 +44,19 @@ type lane struct {
 	fetched    fetch
 	fetchErr   error
 	hasFetched bool
+	mark       *mark     // where the next fetch may go on
+	scanned    time.Time // when a fetch last began at the start
 }
 
 const (
 	sliceLength  = time.Second      // after it a lane makes room for those who wait
 	laneLifetime = 60 * time.Second // after it a lane is handed back whatever happens
 	hungAfter    = time.Second
-	linger       = 100 * time.Millisecond // an empty lane waits for the next event before it is given back: a claim costs more
+	linger       = 500 * time.Millisecond // an empty lane waits for the next event before it is given back: a claim costs more
 	fetchMost    = 200
-	fetchBytes   = 4 << 20 // bodies that a lane asks for at once, by the largest it has seen
-	pollFirst    = 25 * time.Millisecond
+	fetchAfresh  = 250 * time.Millisecond // a fetch begins at the start this often at least: something may have become due behind where the last one ended
+	fetchBytes   = 4 << 20                // bodies that a lane asks for at once, by the largest it has seen
+	pollFirst    = 100 * time.Millisecond // whoever makes something due says so; a look finds what was said in vain
 	pollMost     = 900 * time.Millisecond // the endpoint is read again within a second of any send
 	uncommitted  = 200                    // answered and not committed, in the whole process: what a kill can repeat
 	holdBatch    = 500
@@ -77,6 +80,14 @@ func (l *lane) kick() {
 func (l *lane) poke() {
 	l.mu.Lock()
 	l.poked = true
+	l.mu.Unlock()
+	l.kick()
+}
+
+// makeRoom says that another lane of the tenant is blocked by its cap.
+func (l *lane) makeRoom() {
+	l.mu.Lock()
+	l.waiters = true
 	l.mu.Unlock()
 	l.kick()
 }
@@ -251,6 +262,11 @@ func (l *lane) lastAnswerAt() time.Time { l.mu.Lock(); defer l.mu.Unlock(); retu
 func (l *lane) startFetch(ctx context.Context, n int) {
 	l.fetching, l.poked = true, false
 	f := &fetch{endpointID: l.endpointID, gen: l.gen, n: min(n, fetchMost, max(1, fetchBytes/max(1, l.largest))), held: l.heldIDs()}
+	if now := l.e.Now(); l.mark != nil && now.Sub(l.scanned) < fetchAfresh {
+		f.from = l.mark
+	} else {
+		l.scanned = now
+	}
 	preset := ""
 	if l.target != nil {
 		f.applied, preset = l.target.rev, l.target.preset
@@ -313,6 +329,10 @@ func (l *lane) take(poll time.Duration) (more bool, next time.Duration) {
 		l.closed = true // others count on it that the tenant's lanes have no more than this: take the lane anew
 	}
 	l.cap = f.cap
+	l.mark = nil
+	if f.full {
+		l.mark = f.end
+	}
 	tests := 0
 	for tests < len(f.items) && f.items[tests].Trigger == triggerTest {
 		tests++
@@ -325,9 +345,9 @@ func (l *lane) take(poll time.Duration) (more bool, next time.Duration) {
 		l.largest = max(l.largest, len(f.items[i].Body))
 	}
 	if len(f.items) > 0 {
-		return len(f.items) >= f.n, pollFirst
+		return f.full, pollFirst
 	}
-	return false, min(2*poll, pollMost)
+	return f.full, min(2*poll, pollMost)
 }
 
 // room is how many more a lane asks for that has enough to do: one, in case it goes before the others, and none when it holds very many.

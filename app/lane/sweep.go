@@ -146,7 +146,7 @@ func (e *Engine) takeOver(ctx context.Context, tx pgx.Tx, what, sql string, args
 		return err
 	}
 	if len(results) > 0 {
-		if err := e.record(ctx, tx, results, false); err != nil {
+		if err := e.record(ctx, tx, results, false, true); err != nil {
 			return fmt.Errorf("record interrupted attempts: %w", err)
 		}
 	}

@@ -4,7 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,6 +22,7 @@ var (
 	sqlWaiting        = queries.SQL("OutboxWaiting")
 	sqlSleep          = queries.SQL("DispatcherSleep")
 	sqlPartitionsMake = queries.SQL("PartitionsMake")
+	sqlTidy           = queries.SQL("OutboxTidy")
 )
 
 const (
@@ -29,11 +31,17 @@ const (
 	busyFor    = 2 * time.Second        // without an event, then publishers must ring
 	awakeEvery = time.Second            // and says so again: another process that gets no events thinks that everybody sleeps
 	// A batch grows while it takes less than batchTarget and shrinks above twice that: a newcomer waits behind one batch at most.
-	batchTarget  = 20 * time.Millisecond
-	batchFirst   = 250
-	batchLeast   = 250
-	batchMost    = 1000
-	tenantsMost  = 100 // in one batch; the next batch goes on behind the last of them
+	batchTarget = 20 * time.Millisecond
+	batchFirst  = 250
+	batchLeast  = 250
+	batchMost   = 1000
+	tenantsMost = 100 // looked at for one batch; the next one begins behind the last that was served
+	// A tenant with longQueue rows waiting or more is served that many at once and then waits for the other long queues' turns: lanes get several
+	// deliveries with one look. Tenants with less go first, at every second batch at the latest.
+	longQueue = 100
+	// tidyAfter rows have gone since the tables were tidied last, or tidyIdle when there is time for it.
+	tidyAfter    = 20_000
+	tidyIdle     = 2_000
 	partitionDay = 8
 )
 
@@ -48,13 +56,22 @@ type Dispatcher struct {
 
 	ring  chan struct{}
 	size  int
-	after string // the last tenant served by a full round: the next one begins behind it
+	after string          // the last tenant served of those that must wait for their turn
+	moved bool            // the last step did, so there is likely to be more
+	short bool            // the last batch left out the long queues
+	long  map[string]bool // tenants that had a long queue when they were served last
+
+	gone   int // rows since the tables were tidied
+	tidied chan struct{}
 }
 
 // NewDispatcher makes a dispatcher that can be rung before it runs.
 func NewDispatcher(d Dispatcher) *Dispatcher {
 	d.ring = make(chan struct{}, 1)
 	d.size = batchFirst
+	d.long = map[string]bool{}
+	d.tidied = make(chan struct{}, 1)
+	d.tidied <- struct{}{}
 	if d.Now == nil {
 		d.Now = time.Now
 	}
@@ -76,9 +93,11 @@ func (d *Dispatcher) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		wait := pollBusy
+		begun := d.Now()
 		moved, mine, err := d.step(ctx)
 		now := d.Now()
+		// While somebody writes many events in a transaction of his own, each look passes all of them: then look less often.
+		wait := min(max(pollBusy, 10*now.Sub(begun)), pollAsleep)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -122,27 +141,28 @@ func (d *Dispatcher) sayAsleep(ctx context.Context, asleep bool) {
 
 // step moves one batch. mine is false when another process held the right to dispatch.
 func (d *Dispatcher) step(ctx context.Context) (moved int, mine bool, err error) {
-	var waiting bool
-	if err := d.Pool.QueryRow(ctx, sqlIsWaiting).Scan(&waiting); err != nil {
-		return 0, false, fmt.Errorf("look into the outbox: %w", err)
+	if !d.moved {
+		var waiting bool
+		if err := d.Pool.QueryRow(ctx, sqlIsWaiting).Scan(&waiting); err != nil {
+			return 0, false, fmt.Errorf("look into the outbox: %w", err)
+		}
+		if !waiting {
+			d.tidy(ctx, tidyIdle)
+			return 0, true, nil
+		}
 	}
-	if !waiting {
-		return 0, true, nil
-	}
+	d.moved = false
 	begun := d.Now()
 	var batch dispatched
-	after, tenants := d.after, 0
+	var next turn
 	move := func(tx pgx.Tx) error {
-		var ids []string
-		var next string
+		var waits []queue
 		var err error
-		if mine, ids, next, err = d.waiting(ctx, tx); err != nil || len(ids) == 0 {
+		if mine, waits, err = d.waiting(ctx, tx); err != nil || len(waits) == 0 {
 			return err
 		}
-		after, tenants = next, len(ids)
-		each := max(1, d.size/len(ids))
-		batch, err = d.dispatch(ctx, tx, ids, each)
-		if err != nil {
+		next = d.choose(waits)
+		if batch, err = d.dispatch(ctx, tx, next.tenants, next.each); err != nil {
 			return err
 		}
 		return d.Waker.Wake(ctx, tx, batch.endpoints, batch.tests)
@@ -157,7 +177,13 @@ func (d *Dispatcher) step(ctx context.Context) (moved int, mine bool, err error)
 	if err != nil || !mine {
 		return 0, mine, err
 	}
-	d.after = after
+	d.after, d.short, d.moved = next.after, next.short, batch.events > 0
+	for _, id := range next.tenants {
+		// One with very many subscriptions gives fewer rows than it was asked for, and is counted again.
+		if delete(d.long, id); batch.taken[id] == next.each {
+			d.long[id] = true
+		}
+	}
 	if d.Poke != nil {
 		for _, endpointID := range batch.endpoints {
 			d.Poke(endpointID)
@@ -171,38 +197,122 @@ func (d *Dispatcher) step(ctx context.Context) (moved int, mine bool, err error)
 		d.size = max(d.size/2, batchLeast)
 	}
 	if batch.events > 0 {
-		d.Logger.Debug("dispatched", "events", batch.events, "deliveries", batch.deliveries, "tenants", tenants, "ms", took.Milliseconds())
+		d.Logger.Debug("dispatched", "events", batch.events, "deliveries", batch.deliveries, "tenants", len(next.tenants), "ms", took.Milliseconds())
 	}
+	d.gone += max(batch.events, batch.deliveries)
+	d.tidy(ctx, tidyAfter)
 	return batch.events, true, nil
 }
 
-func noPartition(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "no partition of relation")
+// tidy forgets what has gone from the tables, aside, once that is at least so many rows.
+func (d *Dispatcher) tidy(ctx context.Context, rows int) {
+	if d.gone < rows {
+		return
+	}
+	select {
+	case <-d.tidied:
+	default:
+		return // the last one is still at it
+	}
+	d.gone = 0
+	go func() {
+		defer func() { d.tidied <- struct{}{} }()
+		if _, err := d.Pool.Exec(ctx, sqlTidy); err != nil && ctx.Err() == nil {
+			d.Logger.Warn("the outbox could not be tidied; the server's own vacuum will", "error", err)
+		}
+	}()
 }
 
-// waiting takes the right to dispatch and says whose turn it is: up to tenantsMost tenants from where the last round ended, and where this
-// one ends. mine is false, and there are no ids, when another process has the right.
-func (d *Dispatcher) waiting(ctx context.Context, tx pgx.Tx) (mine bool, ids []string, after string, err error) {
-	for _, from := range []string{d.after, ""} {
-		b := &pgx.Batch{}
-		b.Queue(sqlDispatchLock).QueryRow(func(row pgx.Row) error { return row.Scan(&mine) })
-		// A statement of its own: its snapshot is taken after the lock, so it sees what the last dispatcher committed.
-		b.Queue(sqlWaiting, from, tenantsMost).Query(func(rows pgx.Rows) (err error) {
-			ids, err = pgx.CollectRows(rows, pgx.RowTo[string])
+// noPartition: the partition of the day is not there.
+func noPartition(err error) bool { return db.Code(err) == "42P01" }
+
+// queue is one tenant's in the outbox.
+type queue struct {
+	tenantID string
+	rows     int // longQueue at most
+}
+
+func (q queue) long() bool { return q.rows >= longQueue }
+
+// waiting takes the right to dispatch and lists up to tenantsMost tenants that have something waiting, those after the last one served first.
+// mine is false, and there are none, when another process has the right.
+func (d *Dispatcher) waiting(ctx context.Context, tx pgx.Tx) (mine bool, waits []queue, err error) {
+	b := &pgx.Batch{}
+	b.Queue(sqlDispatchLock).QueryRow(func(row pgx.Row) error { return row.Scan(&mine) })
+	// Statements of their own: their snapshots are taken after the lock, so they see what the last dispatcher committed.
+	list := func(upTo string) func(pgx.Rows) error {
+		return func(rows pgx.Rows) error {
+			var q queue
+			_, err := pgx.ForEachRow(rows, []any{&q.tenantID, &q.rows}, func() error {
+				if len(waits) < tenantsMost && (upTo == "" || q.tenantID <= upTo) {
+					waits = append(waits, q)
+				}
+				return nil
+			})
 			return err
-		})
-		if err := tx.SendBatch(ctx, b).Close(); err != nil {
-			return false, nil, "", fmt.Errorf("list waiting tenants: %w", err)
-		}
-		if !mine {
-			return false, nil, "", nil
-		}
-		if len(ids) > 0 || from == "" {
-			break
 		}
 	}
-	if len(ids) == tenantsMost {
-		after = ids[len(ids)-1]
+	long := slices.Collect(maps.Keys(d.long))
+	b.Queue(sqlWaiting, d.after, tenantsMost, longQueue, long).Query(list(""))
+	if d.after != "" {
+		b.Queue(sqlWaiting, "", tenantsMost, longQueue, long).Query(list(d.after))
 	}
-	return mine, ids, after, nil
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return false, nil, fmt.Errorf("list waiting tenants: %w", err)
+	}
+	if !mine {
+		return false, nil, nil
+	}
+	return mine, waits, nil
+}
+
+// turn is whose events one batch takes: up to each rows of every tenant.
+type turn struct {
+	tenants []string
+	each    int
+	after   string
+	short   bool // it leaves out the long queues
+}
+
+// choose makes a batch of about d.size rows. Short queues go first and alone, so that a newcomer does not wait behind a flood, unless they did so the last
+// time: then some of the long queues have their turn beside them.
+func (d *Dispatcher) choose(waits []queue) turn {
+	long := 0
+	for _, q := range waits {
+		if q.long() {
+			long++
+		}
+	}
+	t := turn{each: longQueue, after: d.after, short: long > 0 && long < len(waits) && !d.short}
+	places := 0
+	if !t.short && long > 0 {
+		places = min(long, max(1, d.size/longQueue, long/10))
+		t.each = max(longQueue, d.size/places)
+	}
+	room := d.size // rows of short queues
+	if places > 0 && long < len(waits) {
+		room = max(1, d.size/2)
+	}
+	cut, lastLong, last := false, "", ""
+	for _, q := range waits {
+		switch {
+		case q.long() && places > 0:
+			places--
+			lastLong = q.tenantID
+		case !q.long() && room > 0:
+			room -= q.rows
+		default:
+			cut = cut || !q.long()
+			continue
+		}
+		last = q.tenantID
+		t.tenants = append(t.tenants, q.tenantID)
+	}
+	switch {
+	case lastLong != "":
+		t.after = lastLong
+	case cut || !t.short:
+		t.after = last
+	}
+	return t
 }

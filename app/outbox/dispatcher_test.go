@@ -65,13 +65,13 @@ func TestFairnessOfManyTenants(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := dispatcher(t, pool, &tickets{})
-	for range 3 { // 100, 100 and the other 30
+	for range tenants*each/250 + 1 { // about 250 events at once
 		if _, _, err := d.Step(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if n := count(t, pool, `select count(distinct tenant_id) from events`); n != tenants {
-		t.Errorf("after three batches %d of %d tenants were served", n, tenants)
+		t.Errorf("after one round %d of %d tenants were served", n, tenants)
 	}
 	drain(t, d)
 	stored(t, pool, 0, 0, tenants*each)

@@ -28,6 +28,7 @@ var (
 
 // row is one outbox row on its way, without its data: that goes from table to table and does not come here.
 type row struct {
+	at                       string // its ctid
 	seq                      int64
 	tenantID, id, eventType  string
 	version                  int32
@@ -63,6 +64,7 @@ const formThin = "thin"
 type dispatched struct {
 	events, deliveries int
 	endpoints, tests   []string
+	taken              map[string]int // rows of each tenant
 }
 
 // dispatch moves up to each rows of every tenant in three round trips: take the rows; ask who wants them and where numbering stands; write.
@@ -85,7 +87,7 @@ func take(ctx context.Context, tx pgx.Tx, tenants []string, each int) ([]*row, e
 	}
 	rows, err := pgx.CollectRows(found, func(from pgx.CollectableRow) (*row, error) {
 		r := &row{}
-		return r, from.Scan(&r.seq, &r.tenantID, &r.id, &r.eventType, &r.version, &r.resourceType, &r.resourceID, &r.given, &r.occurredAt,
+		return r, from.Scan(&r.at, &r.seq, &r.tenantID, &r.id, &r.eventType, &r.version, &r.resourceType, &r.resourceID, &r.given, &r.occurredAt,
 			&r.endpointID, &r.deliveryID, &r.requestedBy, &r.publishedAt)
 	})
 	if err != nil {
@@ -199,15 +201,16 @@ func number(rows []*row, base int64, counted map[resource]int64) {
 func (d *Dispatcher) write(ctx context.Context, tx pgx.Tx, rows []*row, targets map[subject][]target) (dispatched, error) {
 	now := d.Now().UTC()
 	day := now.Truncate(24 * time.Hour)
-	out := dispatched{events: len(rows)}
+	out := dispatched{events: len(rows), taken: map[string]int{}}
 	var (
-		seqs, positions, sequences []int64
-		heads                      []string
-		thins                      []*string
-		made                       []delivery
+		positions, sequences []int64
+		places, heads        []string
+		thins                []*string
+		made                 []delivery
 	)
 	woken, tested := map[string]bool{}, map[string]bool{}
 	for _, r := range rows {
+		out.taken[r.tenantID]++
 		r.head = head(r)
 		for _, t := range targets[r.subject()] {
 			if t.form == formThin && r.thin == nil {
@@ -224,20 +227,20 @@ func (d *Dispatcher) write(ctx context.Context, tx pgx.Tx, rows []*row, targets 
 			woken[t.endpointID] = true
 			made = append(made, delivery{deliveryID, t, r})
 		}
-		seqs, positions, sequences = append(seqs, r.seq), append(positions, r.position), append(sequences, r.sequence)
+		places, positions, sequences = append(places, r.at), append(positions, r.position), append(sequences, r.sequence)
 		heads, thins = append(heads, r.head), append(thins, r.thin)
 	}
 	out.deliveries = len(made)
 	out.endpoints, out.tests = slices.Sorted(maps.Keys(woken)), slices.Sorted(maps.Keys(tested))
 
 	b := &pgx.Batch{}
-	b.Queue(sqlEvent, day, seqs, positions, sequences, heads, thins)
+	b.Queue(queries.ForDay(sqlEvent, day), day, places, positions, sequences, heads, thins)
 	raise(b, rows, day)
-	b.Queue(sqlOutDelete, seqs)
+	b.Queue(sqlOutDelete, places)
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return dispatched{}, fmt.Errorf("write events: %w", err)
 	}
-	if err := copyRows(ctx, tx, "deliveries", deliveryColumns, made, func(m *delivery) []any {
+	if err := copyRows(ctx, tx, queries.ForDay("deliveries_{day}", day), deliveryColumns, made, func(m *delivery) []any {
 		return []any{m.deliveryID, day, m.tenantID, m.target.endpointID, m.position, m.row.id, m.eventType, m.resourceType, m.resourceID, m.form, m.test()}
 	}); err != nil {
 		return dispatched{}, err

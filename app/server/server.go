@@ -50,6 +50,7 @@ type Server struct {
 	sender     *sender.Sender
 	enginePool *pgxpool.Pool
 	flushPool  *pgxpool.Pool
+	outboxPool *pgxpool.Pool
 	dispatcher *outbox.Dispatcher
 	river      *jobs.Client
 	smtp       *notice.SMTP // nil: no mail is sent from here
@@ -72,10 +73,11 @@ const (
 
 // The most connections of each pool of a process, and of all of them: what max_connections of the server must leave for each process.
 const (
-	webConns   = 20
-	laneConns  = 12
-	flushConns = 4
-	Conns      = webConns + laneConns + flushConns
+	webConns    = 20
+	laneConns   = 12
+	flushConns  = 4
+	outboxConns = 3
+	Conns       = webConns + laneConns + flushConns + outboxConns
 )
 
 // selfTestEvery is how often the running proxy is asked again whether it refuses what it must.
@@ -288,10 +290,14 @@ func (s *Server) startWorkers(ctx context.Context) (err error) {
 		return err
 	}
 	s.closeAtStop(s.enginePool)
-	if s.flushPool, err = db.Open(ctx, s.DatabaseURL, lane.FlushPoolOptions("waybill results", flushConns)); err != nil {
+	if s.flushPool, err = db.Open(ctx, s.DatabaseURL, lane.PoolOptions("waybill results", flushConns)); err != nil {
 		return err
 	}
 	s.closeAtStop(s.flushPool)
+	if s.outboxPool, err = db.Open(ctx, s.DatabaseURL, lane.PoolOptions("waybill dispatcher", outboxConns)); err != nil {
+		return err
+	}
+	s.closeAtStop(s.outboxPool)
 
 	workers := jobs.DefaultWorkers
 	s.Engine = lane.New(lane.Config{
@@ -303,7 +309,7 @@ func (s *Server) startWorkers(ctx context.Context) (err error) {
 	}
 	s.goLoop(s.Engine.Run)
 	s.dispatcher = outbox.NewDispatcher(outbox.Dispatcher{
-		Pool: s.enginePool, Waker: &lane.Waker{Tickets: s.Inserter, Worker: s.Engine.WorkerID}, Poke: s.Engine.Poke, URL: s.Config.URL, Logger: s.Logger})
+		Pool: s.outboxPool, Waker: &lane.Waker{Tickets: s.Inserter, Worker: s.Engine.WorkerID}, Poke: s.Engine.Poke, URL: s.Config.URL, Logger: s.Logger})
 
 	if s.river, err = jobs.NewClient(s.Pool, s.Engine, &jobs.Chores{Pool: s.Pool, Deliveries: s.Services.Deliveries, Mails: s.mailJob(), Prunes: []jobs.Prune{
 		s.Services.Accounts.Prune, s.Services.Endpoints.Prune, (&idempotency.Store{DB: s.Pool}).Prune, s.Services.Mails.Prune,

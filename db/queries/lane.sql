@@ -117,16 +117,21 @@ returning l.endpoint_id, l.tenant_id, l.gen, l.suspect;
 -- name: LaneFetch
 -- all tenants: the next due deliveries of lanes this process owns, with their bodies, and the note of what it holds, in one round trip.
 -- $1 endpoints, $2 gens, $3 how many each, $4 what each already holds (ids joined by commas), $5 the owner, $6 the revision of the endpoint
--- that each lane works with: written down as seen, so that whoever changed the endpoint knows when the change is in force. Bodies come along for
--- events of the days $7 to $8 (so that two partitions are opened and not a hundred); older ones are read by EventBodies.
+-- that each lane works with: written down as seen, so that whoever changed the endpoint knows when the change is in force. $7 and $8 are where the last
+-- fetch of a lane ended among its events (next_at and delivery), so that what it holds is not read again and again; null: from the start,
+-- where as many rows more are read as it holds, and the lane leaves those out.
+-- Bodies come along for events of today and its neighbours (so that three partitions are opened and not a hundred); older ones are read by EventBodies.
 -- Rows of lanes and rows of deliveries come in any order.
 -- A lane whose row has moved on comes back with nothing at all, not even its own row: it is lost.
 with mine as materialized (
-    select l.endpoint_id, l.tenant_id, u.n, string_to_array(u.held, ',') as held, u.applied, e.rev, e.deleted_at is null as alive,
+    select l.endpoint_id, l.tenant_id, u.n, u.held, cardinality(u.held) as held_n, u.applied, e.rev, e.deleted_at is null as alive,
+           coalesce(u.from_at, '-infinity') as from_at, coalesce(u.from_id, '') as from_id, u.from_at is null as afresh,
            e.state = 'active' and e.deleted_at is null and t.suspended_at is null as sends,
            coalesce(l.not_before <= statement_timestamp(), true) as open, coalesce(e.preset, t.preset, '') as preset,
            t.concurrency as cap
-    from unnest($1::text[], $2::bigint[], $3::integer[], $4::text[], $6::bigint[]) as u(endpoint_id, gen, n, held, applied)
+    from (select x.endpoint_id, x.gen, x.n, string_to_array(x.held, ',') as held, x.applied, x.from_at, x.from_id
+          from unnest($1::text[], $2::bigint[], $3::integer[], $4::text[], $6::bigint[], $7::timestamptz[], $8::text[])
+                   as x(endpoint_id, gen, n, held, applied, from_at, from_id)) u
     join lanes l on l.endpoint_id = u.endpoint_id
     join endpoints e on e.id = l.endpoint_id
     join tenants t on t.id = l.tenant_id
@@ -140,17 +145,18 @@ with mine as materialized (
         select x.*
         from (values (0), (1), (2)) as p(priority)
         cross join lateral (
-            select y.*
+            select y.delivery_id, y.day, y.position, y.event_id, y.form, y.priority, y.next_at, y.trigger, y.failures, y.unknowns,
+                   y.resume_at is not null as resumes, y.requested_by
             from due y
             where y.endpoint_id = m.endpoint_id and y.priority = p.priority and y.next_at <= statement_timestamp()
-              and y.delivery_id <> all (m.held)
+              and (y.next_at, y.delivery_id collate "POSIX") > (case when p.priority = 1 then m.from_at else '-infinity' end,
+                                                                case when p.priority = 1 then m.from_id else '' end collate "POSIX")
               and m.alive and (p.priority = 0 or (m.sends and m.open))
-            order by y.next_at, y.delivery_id
-            limit m.n
+            order by y.next_at, y.delivery_id collate "POSIX"
+            limit m.n + case when p.priority <> 1 or m.afresh then m.held_n else 0 end
         ) x
-        limit m.n
-    ) d(delivery_id, day, tenant_id, its_endpoint_id, position, event_id, form, priority, next_at, trigger, failures, unknowns, resume_at,
-        requested_by)
+        limit m.n + case when m.afresh then m.held_n else 0 end
+    ) d
 ), noted as (
     update lanes l
     set handed = m.held || coalesce(s.ids, '{}'), handed_at = statement_timestamp(), seen = m.applied
@@ -162,16 +168,21 @@ select m.endpoint_id, m.rev, m.preset, m.sends, m.open,
        exists (select from lanes b where b.tenant_id = m.tenant_id and b.state = 'blocked') as waiters, m.cap,
        null::text as delivery_id, null::date as day, null::bigint as position, null::text as event_id, null::text as trigger,
        null::integer as failures, null::smallint as unknowns, null::boolean as resumes, null::text as requested_by, null::text as form,
-       null::text as body, null::float8 as waited, null::smallint as priority
+       null::text as body, null::timestamptz as next_at, null::float8 as waited, null::smallint as priority
 from mine m
 union all
 select p.endpoint_id, null, null, null, null, null, null, p.delivery_id, p.day, p.position, p.event_id, p.trigger, p.failures, p.unknowns,
-       p.resume_at is not null, p.requested_by, p.form, e.body, extract(epoch from statement_timestamp() - p.next_at)::float8, p.priority
+       p.resumes, p.requested_by, p.form, e.body, p.next_at, extract(epoch from statement_timestamp() - p.next_at)::float8, p.priority
 from picked p
 left join lateral (
     select case when p.form = 'thin' then v.thin else v.body end as body
-    from events v
-    where v.position = p.position and v.day = p.day and v.day between $7 and $8
+    from (
+        select x.body, x.thin from events_{day} x where x.position = p.position and x.day = p.day
+        union all
+        select x.body, x.thin from events_{before} x where x.position = p.position and x.day = p.day
+        union all
+        select x.body, x.thin from events_{after} x where x.position = p.position and x.day = p.day
+    ) v
     limit 1
 ) e on true;
 
@@ -216,7 +227,7 @@ with why as materialized (
         cross join lateral (
             select d.delivery_id from due d
             where d.endpoint_id = $1 and (d.priority <> 0 or w.deleted)
-            order by d.priority, d.next_at, d.delivery_id
+            order by d.priority, d.next_at, d.delivery_id collate "POSIX"
             limit $2) x)
     returning delivery_id, day
 ), changed as (
@@ -338,7 +349,7 @@ select d.delivery_id, d.day, d.trigger, d.failures, d.unknowns, d.resume_at is n
 from lanes l
 join endpoints e on e.id = l.endpoint_id
 join tenants t on t.id = l.tenant_id
-cross join lateral unnest(l.handed) as h(delivery_id)
+cross join lateral (select distinct x from unnest(l.handed) x) as h(delivery_id)
 join due d on d.delivery_id = h.delivery_id and d.next_at <= l.handed_at
 join events v on v.position = d.position and v.day = d.day
 where l.endpoint_id = any($1);

@@ -25,7 +25,8 @@ select exists (select from outbox);
 select pg_try_advisory_xact_lock(hashtextextended('waybill.dispatch', 0));
 
 -- name: OutboxWaiting
--- Up to $2 tenants that have something waiting, after tenant_id $1: one index probe each, however long a queue is.
+-- Up to $2 tenants that have something waiting, after tenant_id $1, and how many rows, counted up to $3: a few index probes each, however long a
+-- queue is. Those of $4 are known to have as many.
 with recursive waiting(tenant_id) as (
     (select tenant_id from outbox where tenant_id > $1 order by tenant_id limit 1)
     union all
@@ -33,16 +34,18 @@ with recursive waiting(tenant_id) as (
     from waiting w
     where w.tenant_id is not null
 )
-select tenant_id from waiting where tenant_id is not null limit $2;
+select w.tenant_id, case when w.tenant_id = any($4::text[]) then $3::integer
+                         else (select count(*)::integer from (select from outbox o where o.tenant_id = w.tenant_id limit $3::integer) x) end
+from (select tenant_id from waiting where tenant_id is not null limit $2) w;
 
 -- name: OutboxTake
 -- Up to $2 rows of each tenant in $1, oldest first, without their data. Rows stay: the caller alone dispatches, and deletes them in the same
 -- transaction. A tenant with many subscriptions gives fewer rows, so that one batch makes some ten thousand deliveries for it at most.
-select o.seq, o.tenant_id, o.id, o.type, o.version, o.resource_type, o.resource_id, o.sequence, o.occurred_at, o.endpoint_id, o.delivery_id,
+select o.at::text, o.seq, o.tenant_id, o.id, o.type, o.version, o.resource_type, o.resource_id, o.sequence, o.occurred_at, o.endpoint_id, o.delivery_id,
        o.requested_by, o.published_at
 from unnest($1::text[]) as w(tenant_id)
 cross join lateral (
-    select x.*
+    select x.ctid as at, x.*
     from outbox x
     where x.tenant_id = w.tenant_id
     order by x.seq
@@ -84,14 +87,15 @@ cross join lateral (
 update positions set last = last + $1 returning last;
 
 -- name: EventInsert
--- all tenants: outbox rows ($2 seq) become events of day $1 at positions $3 with sequences $4. The text on the wire is $5, the envelope's head, then data
--- byte for byte as it was published, which never leaves the database for this, then a brace. $6 is the thin form or null.
-insert into events (position, day, tenant_id, id, type, version, resource_type, resource_id, sequence, occurred_at, published_at, created_at,
+-- all tenants: outbox rows become events of day $1 at positions $3 with sequences $4. $2 is where they stand (ctid): nobody changes a row of the outbox, and only
+-- the dispatcher removes one, so that is as good as a key, and no statistics can mislead it. The text on the wire is $5, the envelope's head, then data byte for
+-- byte as it was published, which never leaves the database for this, then a brace. $6 is the thin form or null.
+insert into events_{day} (position, day, tenant_id, id, type, version, resource_type, resource_id, sequence, occurred_at, published_at, created_at,
                     test, body, thin)
 select u.position, $1::date, o.tenant_id, o.id, o.type, o.version, o.resource_type, o.resource_id, u.sequence, o.occurred_at, o.published_at,
        statement_timestamp(), o.endpoint_id is not null, u.head || o.data::text || '}', u.thin
-from unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[]) as u(seq, position, sequence, head, thin)
-cross join lateral (select x.* from outbox x where x.seq = u.seq limit 1) o;
+from unnest($2::text[]::tid[], $3::bigint[], $4::bigint[], $5::text[], $6::text[]) as u(at, position, sequence, head, thin)
+cross join lateral (select x.* from outbox x where x.ctid = u.at limit 1) o;
 
 -- name: ResourceRaise
 -- The highest sequence of each resource in a batch, and the event that carries it ($5 position, $6 day).
@@ -103,8 +107,8 @@ on conflict (tenant_id, type, id) do update
     where excluded.sequence >= r.sequence;
 
 -- name: OutboxDelete
--- all tenants: what has been dispatched.
-delete from outbox where seq = any($1);
+-- all tenants: what has been dispatched, by where it stands.
+delete from outbox where ctid = any($1::text[]::tid[]);
 
 -- name: DispatcherSleep
 -- all tenants: from now on publish() rings.
@@ -127,3 +131,8 @@ where ahead <= (
         where to_regclass(parent || '_' || to_char((now() at time zone 'UTC')::date + d, 'YYYYMMDD')) is null
     ) missing
 );
+
+-- name: OutboxTidy
+-- all tenants: forgets the entries of rows that are gone, in the two tables that are always emptied again: an index scan from their front passes every one
+-- of them, and the server's own vacuum comes once a minute at most. Pages are kept for the next rows.
+vacuum (skip_locked, truncate off) outbox, due;

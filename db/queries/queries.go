@@ -17,6 +17,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 //go:embed *.sql
@@ -39,6 +40,17 @@ func SQL(name string) string {
 		panic("queries: no statement is called " + name)
 	}
 	return query.SQL
+}
+
+// ForDay addresses the daily partition that sql names with _{day}, and with _{before} and _{after} those beside it. A statement that goes through the
+// parent opens and locks every partition there is, however few rows it touches: with a month of them that costs more than its work. With the zero
+// time the parents are addressed.
+func ForDay(sql string, day time.Time) string {
+	if day.IsZero() {
+		return strings.NewReplacer("_{day}", "", "_{before}", "", "_{after}", "").Replace(sql)
+	}
+	name := func(days int) string { return day.AddDate(0, 0, days).Format("_20060102") }
+	return strings.NewReplacer("_{day}", name(0), "_{before}", name(-1), "_{after}", name(1)).Replace(sql)
 }
 
 // All lists every statement, by file and then by name.

@@ -1,9 +1,8 @@
 -- name: ResultMove
--- all tenants: each row belongs to the lane that sent it. Moves one day's ($1) deliveries by what their attempts ($2 delivery, $3 attempt, $4 its day)
--- said, and numbers the attempts: the row's lock serialises the numbers. $12 says that this is a second try of a batch whose commit may
--- have succeeded: attempts that are already recorded are left out. Actions: done, retry, exhausted, keep (the attempt changes nothing: a
+-- all tenants: each row belongs to the lane that sent it. Moves one day's deliveries ($1, $2 the day: as a list, because a constant would make the planner
+-- believe that it leaves one row of the partition, and scan that) by what their attempts said, and numbers the attempts: the row's lock serialises the numbers. Actions: done, retry, exhausted, keep (the attempt changes nothing: a
 -- manual resend or a test that failed). A success wins over a hold; a failure leaves held what is held.
-update deliveries d
+update deliveries_{day} d
 set attempts = d.attempts + 1,
     failures = r.failures,
     status = case when r.action = 'done' then 'delivered'
@@ -14,13 +13,16 @@ set attempts = d.attempts + 1,
                   else d.reason end,
     finished_at = case when r.action in ('done', 'exhausted') and d.status <> 'delivered' then statement_timestamp() else d.finished_at end,
     last_at = r.started_at, last_class = r.class, last_code = r.code, last_ms = r.ms
-from unnest($2::text[], $3::text[], $4::date[], $5::text[], $6::integer[], $7::text[], $8::timestamptz[], $9::text[], $10::integer[],
-            $11::integer[])
-         as r(delivery_id, attempt_id, attempt_day, action, failures, reason, started_at, class, code, ms)
-where d.id = r.delivery_id and d.day = $1
-  and d.id = any($2::text[]) -- the index is searched for these, whatever the planner believes of a partition without statistics
-  and (not $12 or not exists (select from attempts a where a.delivery_id = d.id and a.id = r.attempt_id and a.day = r.attempt_day))
+from unnest($1::text[], $2::date[], $3::text[], $4::integer[], $5::text[], $6::timestamptz[], $7::text[], $8::integer[], $9::integer[])
+         as r(delivery_id, day, action, failures, reason, started_at, class, code, ms)
+where d.id = r.delivery_id and d.day = r.day
 returning d.id, d.tenant_id, d.endpoint_id, d.attempts, d.status, d.test;
+
+-- name: ResultSeen
+-- all tenants: which attempts ($1, of deliveries $2 on days $3) are in the history already: a batch is tried again although its commit may have succeeded.
+select a.id
+from unnest($1::text[], $2::text[], $3::date[]) as u(id, delivery_id, day)
+cross join lateral (select x.id from attempts x where x.delivery_id = u.delivery_id and x.day = u.day and x.id = u.id limit 1) a;
 
 -- name: ParkedAdd
 -- What ends undelivered goes on its tenant's list.
@@ -50,5 +52,11 @@ from unnest($1::text[], $2::integer[], $3::integer[], $4::interval[], $5::smalli
 where d.delivery_id = r.delivery_id and d.delivery_id = any($1) and d.failures = r.expected;
 
 -- name: ParkedDrop
--- all tenants: by delivery. What was delivered after all leaves the list.
-delete from parked where delivery_id = any($1);
+-- all tenants: by delivery. What was delivered after all leaves the list. Looked up one by one: when vacuum has once found the table empty, a scan of another
+-- index would seem cheaper than many probes of the key. Rows never change, so where they stand is as good as a key.
+delete from parked
+where ctid = any (array (
+    select x.ctid
+    from unnest($1::text[]) as u(delivery_id)
+    cross join lateral (select p.ctid from parked p where p.delivery_id = u.delivery_id limit 1) x
+));

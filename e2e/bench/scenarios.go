@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -112,6 +113,10 @@ func throughput(ctx context.Context, s *system, f *figures, label string, tenant
 	if err := publish(ctx, tx, places, s.o.events); err != nil {
 		return err
 	}
+	backends, err := s.backendCPU(ctx)
+	if err != nil {
+		return err
+	}
 	postgres, program := cpuTree(s.Postgres.PID()), s.senderCPU()
 	begun := time.Now()
 	if err := tx.Commit(ctx); err != nil {
@@ -125,6 +130,9 @@ func throughput(ctx context.Context, s *system, f *figures, label string, tenant
 		return err
 	}
 	took := time.Since(begun)
+	if err := s.printBackends(ctx, os.Stderr, backends, s.o.events); err != nil {
+		return err
+	}
 	per := float64(s.o.events) / 1000
 	f.add(label+": deliveries/s", float64(s.o.events)/took.Seconds())
 	f.add(label+": received/s", float64(s.o.events)/received.Sub(begun).Seconds())

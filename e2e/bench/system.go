@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,6 +48,10 @@ func newSystem(ctx context.Context, o options) (s *system, err error) {
 	settings := map[string]string{}
 	if o.statements {
 		settings["shared_preload_libraries"] = "pg_stat_statements"
+		if os.Getenv("CPUSTAT") != "" {
+			settings["log_statement_stats"] = "on"
+			settings["log_min_error_statement"] = "log"
+		}
 	}
 	if s.System, err = e2e.New(ctx, e2e.Options{Binary: binary, Settings: settings, Keep: o.keep, Line: s.show}); err != nil {
 		return s, err
@@ -193,4 +199,37 @@ func (s *system) printStatements(ctx context.Context, w io.Writer) error {
 	}
 	_, err = s.Pool.Exec(ctx, `select pg_stat_statements_reset()`)
 	return err
+}
+
+// backendCPU is the CPU time of each kind of the server's processes so far, by what it is for.
+func (s *system) backendCPU(ctx context.Context) (map[string]time.Duration, error) {
+	rows, err := s.Pool.Query(ctx, `select pid, coalesce(nullif(application_name, ''), backend_type) from pg_stat_activity`)
+	if err != nil {
+		return nil, err
+	}
+	total := map[string]time.Duration{}
+	var pid int
+	var name string
+	_, err = pgx.ForEachRow(rows, []any{&pid, &name}, func() error {
+		total[name] += cpu(pid)
+		return nil
+	})
+	return total, err
+}
+
+// printBackends shows what the server's processes have used since before, in milliseconds per 1,000 of events.
+func (s *system) printBackends(ctx context.Context, w io.Writer, before map[string]time.Duration, events int) error {
+	if !s.o.statements {
+		return nil
+	}
+	after, err := s.backendCPU(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		if used := after[name] - before[name]; used > 0 {
+			fmt.Fprintf(w, "%8.1f  %s\n", float64(used.Milliseconds())*1000/float64(events), name)
+		}
+	}
+	return nil
 }
