@@ -45,6 +45,7 @@ var (
 	keyInsert       = queries.SQL("KeyInsert")
 	keyList         = queries.SQL("KeyList")
 	keyDelete       = queries.SQL("KeyDelete")
+	bootstrapLock   = queries.SQL("BootstrapLock")
 	bootstrapForget = queries.SQL("BootstrapForget")
 	bootstrapInsert = queries.SQL("BootstrapInsert")
 )
@@ -89,6 +90,9 @@ func (s *Service) Bootstrap(ctx context.Context, key seal.Secret) error {
 		return errors.New("the platform key must have 32 to 512 printable characters without spaces")
 	}
 	return db.Tx(ctx, s.DB, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, bootstrapLock); err != nil {
+			return fmt.Errorf("wait for the platform key: %w", err)
+		}
 		if _, err := tx.Exec(ctx, bootstrapForget, hashOf(text)); err != nil {
 			return fmt.Errorf("forget the old platform key: %w", err)
 		}

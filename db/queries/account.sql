@@ -62,6 +62,10 @@ delete from api_keys
 where tenant_id = $1 and id = $2
 returning name, prefix;
 
+-- name: BootstrapLock
+-- all tenants: the platform's first key. One process after the other: two that insert at once meet in an index that on conflict does not watch.
+select pg_advisory_xact_lock(hashtext('waybill bootstrap'));
+
 -- name: BootstrapForget
 -- all tenants: the platform's first key; another value of the variable takes the old one's place.
 delete from api_keys where bootstrap and hash <> $1;
