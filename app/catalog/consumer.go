@@ -77,6 +77,8 @@ var (
 	sqlConsumerRelease = queries.SQL("ConsumerRelease")
 	sqlConsumerAck     = queries.SQL("ConsumerAck")
 	sqlConsumerSeek    = queries.SQL("ConsumerSeek")
+	sqlRangeClose      = queries.SQL("ConsumerRangeClose")
+	sqlRangePrune      = queries.SQL("ConsumerRangePrune")
 )
 
 // consumerForm is the constraint consumers_name_is_plain.
@@ -101,6 +103,9 @@ func (c *Consumers) Put(ctx context.Context, caller account.Caller, name string,
 	}
 	var stored Consumer
 	err = db.Tx(ctx, c.Events.DB, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, sqlRangeClose, caller.Tenant(), name, types); err != nil {
+			return fmt.Errorf("keep what was acknowledged: %w", err)
+		}
 		var created bool
 		stored, created, err = one(tx.Query(ctx, sqlConsumerPut, caller.Tenant(), name, types, text, position, MaxConsumers))
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -223,7 +228,16 @@ func (c *Consumers) List(ctx context.Context, caller account.Caller, after strin
 	return found[:limit], cursor.Encode(consumerCursor, found[limit-1].Name), nil
 }
 
-// Delete ends a consumer for good.
+// Prune removes what is kept of consumers for longer than any event, and says how many rows that were.
+func (c *Consumers) Prune(ctx context.Context) (int, error) {
+	tag, err := c.Events.DB.Exec(ctx, sqlRangePrune)
+	if err != nil {
+		return 0, fmt.Errorf("prune what consumers acknowledged: %w", err)
+	}
+	return int(tag.RowsAffected()), nil
+}
+
+// Delete ends a consumer for good. What it has acknowledged stays so.
 func (c *Consumers) Delete(ctx context.Context, caller account.Caller, name string) error {
 	if err := caller.Can(account.CatalogRead); err != nil {
 		return err
@@ -232,6 +246,9 @@ func (c *Consumers) Delete(ctx context.Context, caller account.Caller, name stri
 		return errNoConsumer()
 	}
 	return db.Tx(ctx, c.Events.DB, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, sqlRangeClose, caller.Tenant(), name, nil); err != nil {
+			return fmt.Errorf("keep what was acknowledged: %w", err)
+		}
 		tag, err := tx.Exec(ctx, sqlConsumerDelete, caller.Tenant(), name)
 		switch {
 		case err != nil:
@@ -254,6 +271,9 @@ func (c *Consumers) Seek(ctx context.Context, caller account.Caller, name string
 	}
 	var moved Consumer
 	err = db.Tx(ctx, c.Events.DB, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, sqlRangeClose, caller.Tenant(), name, nil); err != nil {
+			return fmt.Errorf("keep what was acknowledged: %w", err)
+		}
 		moved, _, err = one(tx.Query(ctx, sqlConsumerSeek, caller.Tenant(), name, position, text))
 		if err := orNoConsumer(err, "seek"); err != nil {
 			return err

@@ -312,7 +312,7 @@ func (s *Server) startWorkers(ctx context.Context) (err error) {
 		Pool: s.outboxPool, Waker: &lane.Waker{Tickets: s.Inserter, Worker: s.Engine.WorkerID}, Poke: s.Engine.Poke, URL: s.Config.URL, Logger: s.Logger})
 
 	if s.river, err = jobs.NewClient(s.Pool, s.Engine, &jobs.Chores{Pool: s.Pool, Deliveries: s.Services.Deliveries, Mails: s.mailJob(), Prunes: []jobs.Prune{
-		s.Services.Accounts.Prune, s.Services.Endpoints.Prune, (&idempotency.Store{DB: s.Pool}).Prune, s.Services.Mails.Prune,
+		s.Services.Accounts.Prune, s.Services.Endpoints.Prune, (&idempotency.Store{DB: s.Pool}).Prune, s.Services.Consumers.Prune, s.Services.Mails.Prune,
 		s.Services.Deliveries.PruneRecoveries}}, workers, s.Logger); err != nil {
 		return err
 	}

@@ -2,12 +2,13 @@
 
 -- name: ConsumerPut
 -- Creates, or changes what it wants; where an existing one stands stays. No row: the tenant has as many as it may ($6).
-insert into consumers as c (tenant_id, name, types, cursor, position, handed_position)
-select $1, $2, $3, $4, $5::bigint, $5::bigint
+insert into consumers as c (tenant_id, name, types, cursor, position, handed_position, since_position)
+select $1, $2, $3, $4, $5::bigint, $5::bigint, $5::bigint
 where exists (select from consumers x where x.tenant_id = $1 and x.name = $2)
    or (select count(*) from consumers x where x.tenant_id = $1) < $6
 on conflict (tenant_id, name) do update
-set types = excluded.types, updated_at = statement_timestamp()
+set types = excluded.types, updated_at = statement_timestamp(),
+    since_position = case when c.types = excluded.types then c.since_position else c.position end
 returning name, types, cursor, position, case when lease_until > statement_timestamp() then lease_until end, acked_at, created_at, updated_at, xmax = 0;
 
 -- name: ConsumerRead
@@ -67,6 +68,17 @@ returning name, types, cursor, position, case when lease_until > statement_times
 -- name: ConsumerSeek
 -- Puts it anywhere; whoever reads under a lease has read for nothing.
 update consumers
-set cursor = $4, position = $3, handed_position = $3, lease = null, lease_until = null, lease_position = null, updated_at = statement_timestamp()
+set cursor = $4, position = $3, handed_position = $3, since_position = $3, lease = null, lease_until = null, lease_position = null, updated_at = statement_timestamp()
 where tenant_id = $1 and name = $2
 returning name, types, cursor, position, case when lease_until > statement_timestamp() then lease_until end, acked_at, created_at, updated_at, false;
+
+-- name: ConsumerRangeClose
+-- Keeps what a consumer has acknowledged so far, because it is put elsewhere, or wants other types than $3 (null: whatever it wants).
+insert into consumer_ranges (tenant_id, name, types, from_position, to_position)
+select tenant_id, name, types, since_position, position
+from consumers
+where tenant_id = $1 and name = $2 and position > since_position and ($3::text[] is null or types <> $3);
+
+-- name: ConsumerRangePrune
+-- all tenants: those that are older than any event is kept.
+delete from consumer_ranges where closed_at < statement_timestamp() - interval '400 days';

@@ -90,6 +90,7 @@ func (a *API) Routes() []Route {
 		a.eventRoutes(),
 		a.streamRoutes(),
 		a.consumerRoutes(),
+		a.gapRoutes(),
 		a.deliveryRoutes(),
 		a.recoveryRoutes(),
 	))

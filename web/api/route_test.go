@@ -250,7 +250,7 @@ func TestNoRouteLeadsToAnotherTenant(t *testing.T) {
 func (b *bench) everything(t *testing.T, tenantID string) string {
 	t.Helper()
 	var text string
-	for _, table := range []string{"endpoints", "subscriptions", "header_sets", "signing_secrets", "deliveries", "due", "parked", "events", "outbox", "memberships", "sessions", "audit", "consumers", "recoveries"} {
+	for _, table := range []string{"endpoints", "subscriptions", "header_sets", "signing_secrets", "deliveries", "due", "parked", "events", "outbox", "memberships", "sessions", "audit", "consumers", "consumer_ranges", "recoveries"} {
 		var rows string
 		err := b.DB.QueryRow(t.Context(), "select coalesce(string_agg(r::text, E'\\n' order by r::text), '') from "+table+" r where r.tenant_id = $1", tenantID).Scan(&rows)
 		if err != nil {
