@@ -2,6 +2,7 @@ package lane
 
 import (
 	"context"
+	"time"
 
 	"waybill/app/id"
 	"waybill/app/sender"
@@ -70,6 +71,13 @@ func (l *lane) answer(r *result) {
 	delete(l.onWire, r.item.DeliveryID)
 	l.answered[r.item.DeliveryID] = struct{}{}
 	l.lastAnswer = l.e.Now()
+	switch {
+	case r.out.Class != sender.Proxy:
+		l.stranded, l.proxyAt = 0, time.Time{}
+	case !l.lastAnswer.Before(l.proxyAt): // else it was under way when the first one failed
+		l.proxyAt = l.lastAnswer.Add(min(proxyFirst<<min(l.stranded, 8), proxyMost))
+		l.stranded++
+	}
 	if r.item.Trigger != triggerTest {
 		switch {
 		case r.out.Class == sender.Delivered:

@@ -38,6 +38,8 @@ type lane struct {
 	verified   string // the address of an unverified endpoint that has answered well for the first time, not yet written
 	proven     bool   // a success since the claim, or in the minute before it: may grow
 	lastAnswer time.Time
+	stranded   int       // attempts in a row that our own proxy failed
+	proxyAt    time.Time // until then none is started: one at a time finds out whether the proxy is back
 	fetching   bool
 	largest    int // bytes of the largest body fetched
 	cap        int // the tenant's, when it was last read
@@ -63,10 +65,12 @@ const (
 	growEvery    = 5 * time.Millisecond
 	errorBackoff = 200 * time.Millisecond
 	gateRecheck  = 2 * time.Millisecond
+	proxyFirst   = 250 * time.Millisecond // the first pause after our own proxy has failed; it doubles up to proxyMost
+	proxyMost    = 5 * time.Second
 	// A fetch used up faster than fetchConsumed asks for twice as many next, one that lasts longer than fetchSlow for half: what a lane holds
-	// is what it sends in some hundredths of a second, and no more is in doubt after a crash.
+	// is what it sends in a tenth of a second or so, and no more is in doubt after a crash.
 	fetchConsumed = 40 * time.Millisecond
-	fetchSlow     = 400 * time.Millisecond
+	fetchSlow     = 150 * time.Millisecond
 )
 
 func (l *lane) kick() {
@@ -231,6 +235,9 @@ func (l *lane) run(ctx context.Context) {
 		if lingering {
 			wait = linger - now.Sub(busy)
 		}
+		if pause := l.proxyPause(now); pause > 0 {
+			wait = min(wait, pause)
+		}
 		if stuckIn := hungAfter - now.Sub(l.lastAnswerAt()); stuckIn > 0 {
 			wait = min(wait, stuckIn+time.Millisecond)
 		}
@@ -252,6 +259,13 @@ func oldest(onWire map[string]time.Time, now time.Time) time.Time {
 		}
 	}
 	return first
+}
+
+// proxyPause is how long nothing is started because our own proxy fails.
+func (l *lane) proxyPause(now time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.proxyAt.Sub(now)
 }
 
 func (l *lane) isFetching() bool        { l.mu.Lock(); defer l.mu.Unlock(); return l.fetching }
@@ -376,8 +390,11 @@ func (l *lane) startSome(ctx context.Context, now time.Time) (gated bool) {
 		return false
 	}
 	most := min(l.slots, l.target.concurrency)
-	if l.suspect {
+	if l.suspect || l.stranded > 0 {
 		most = 1
+	}
+	if now.Before(l.proxyAt) {
+		return false
 	}
 	for len(l.buffer) > 0 && len(l.onWire) < most {
 		if l.e.gate.shut(l) {

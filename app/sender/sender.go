@@ -52,7 +52,8 @@ type Config struct {
 	// Tunnel reaches a proxy in this process in place of ProxyURL: egress.Proxy's method of this name. It
 	// returns the answer to a CONNECT to hostport, and the connection when that is 200.
 	Tunnel func(ctx context.Context, hostport string) (net.Conn, *http.Response, error)
-	// ProxyWithin is the longest the proxy may take to answer a CONNECT; 0: 10 s.
+	// ProxyWithin is the longest the proxy may take to answer a CONNECT; 0: 8 s. Ours gives up on an endpoint after 5 s and says so, so one that is silent for
+	// longer is stuck itself. Attempts with a shorter timeout cannot tell the two apart.
 	ProxyWithin time.Duration
 	RootCAs     *x509.CertPool   // nil: the system's (SSL_CERT_FILE works)
 	Now         func() time.Time // for Outcome.Started; nil: time.Now
@@ -83,7 +84,7 @@ type Sender struct {
 // New makes a Sender. It opens no connection.
 func New(cfg Config) (*Sender, error) {
 	s := &Sender{
-		direct: cfg.Tunnel, connectLimit: cmp.Or(cfg.ProxyWithin, 10*time.Second), roots: cfg.RootCAs, now: cfg.Now,
+		direct: cfg.Tunnel, connectLimit: cmp.Or(cfg.ProxyWithin, 8*time.Second), roots: cfg.RootCAs, now: cfg.Now,
 		log: cmp.Or(cfg.Logger, slog.Default()), http2: cfg.HTTP2,
 		pools: map[string]*pool{}, done: make(chan struct{}), swept: make(chan struct{}),
 	}
