@@ -19,3 +19,16 @@ limit $6;
 select id
 from api_keys
 where id = any ($1) and coalesce(expires_at > statement_timestamp(), true);
+
+-- name: KeyRotate
+-- A tenant's key $2 ends in $3 at the latest; a new one takes its place. One that is over already is not rotated.
+with old as (
+    update api_keys k
+    set expires_at = least(coalesce(k.expires_at, 'infinity'), statement_timestamp() + $3::interval)
+    from api_keys o
+    where k.tenant_id = $1 and k.id = $2 and o.id = k.id and coalesce(k.expires_at > statement_timestamp(), true)
+    returning k.name, k.scopes, k.requests_per_second, statement_timestamp() + (o.expires_at - o.created_at) as expires_at
+)
+insert into api_keys (id, tenant_id, name, prefix, hash, scopes, requests_per_second, created_by, expires_at)
+select $4, $1, old.name, $5, $6, old.scopes, old.requests_per_second, $7, old.expires_at from old
+returning name, scopes, requests_per_second, created_at, expires_at;

@@ -91,6 +91,7 @@ func (a *API) Routes() []Route {
 		a.streamRoutes(),
 		a.consumerRoutes(),
 		a.gapRoutes(),
+		a.keyRotateRoutes(),
 		a.deliveryRoutes(),
 		a.recoveryRoutes(),
 	))

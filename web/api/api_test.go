@@ -125,7 +125,9 @@ func (b *bench) call(t *testing.T, key, method, path, body string) answer {
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	return send(t, r)
+	got := send(t, r)
+	b.conform(t, r, got)
+	return got
 }
 
 func send(t *testing.T, r *http.Request) answer {

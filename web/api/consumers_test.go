@@ -52,7 +52,8 @@ func TestConsumersHandOutBytes(t *testing.T) {
 	b := newBench(t)
 	key := b.tenantKey(t, "one", "")
 	b.call(t, key, "PUT", "/v1/consumers/a", `{"from":{"at":"start"}}`)
-	body := b.put(t, "one", dbtest.Event{Body: `{"id":"x","data":{"n": 9007199254740993, "n":2, "s":"\u0000"}}`}).Body
+	body := b.put(t, "one", dbtest.Event{Body: `{"id":"x","type":"a","version":1,"timestamp":"2026-11-17T09:41:05.123Z","occurred_at":"2026-11-17T09:41:05.123Z",` +
+		`"resource":{"type":"a","id":"1"},"sequence":1,"data":{"n": 9007199254740993, "s":"\u0000"}}`}).Body
 	if got := b.call(t, key, "POST", "/v1/consumers/a/next", ""); got.status != 200 || !strings.Contains(got.body, `"event":`+body+`}],`) {
 		t.Errorf("%d %s", got.status, got.body)
 	}

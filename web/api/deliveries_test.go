@@ -180,7 +180,8 @@ func TestEventBytes(t *testing.T) {
 	b := newBench(t)
 	key, tenantID := b.seller(t, "shop-1")
 	data := `{ "b":1, "a":"<b>&é😀\u0000", "n":9007199254740993, "f":1.0, "z":null, "a":2 }`
-	body := `{"id":"order-1","type":"order.paid","sequence":1,"data":` + data + `}`
+	body := `{"id":"order-1","type":"order.paid","version":1,"timestamp":"2026-11-17T09:41:05.123Z","occurred_at":"2026-11-17T09:41:05.123Z",` +
+		`"resource":{"type":"order","id":"O-1"},"sequence":1,"data":` + data + `}`
 	dbtest.AddEvent(t, b.DB, dbtest.Event{TenantID: tenantID, ID: "order-1", Body: body, ResourceType: "order", ResourceID: "O-1"})
 	if got := b.call(t, key, "GET", "/v1/events", "").body; !strings.HasPrefix(got, `{"data":[`+body+`],"next":"`) || !json.Valid([]byte(got)) {
 		t.Errorf("listed: %s", got)

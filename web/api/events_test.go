@@ -72,7 +72,9 @@ func TestTheTagOfAResource(t *testing.T) {
 		}
 		r.Header.Set("Authorization", "Bearer "+key)
 		r.Header["If-None-Match"] = match
-		return send(t, r)
+		got := send(t, r)
+		b.conform(t, r, got)
+		return got
 	}
 	tag := get().header.Get("ETag")
 	for name, c := range map[string]struct {

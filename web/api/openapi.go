@@ -31,7 +31,7 @@ headers. An answer of 503 changed nothing and can be tried again after the secon
 // every test of this package would find.
 func document(address string, routes []Route) []byte {
 	r := openapi31.NewReflector()
-	r.Spec.Info.WithTitle("Waybill").WithVersion(apiVersion).WithDescription(apiDescription)
+	r.Spec.Info.WithTitle("Waybill").WithVersion(apiVersion).WithDescription(apiDescription + problemTable(address))
 	r.Spec.WithServers(openapi31.Server{URL: address})
 	r.SpecSchema().SetHTTPBearerTokenSecurity("key", "", "An API key: wbp_… of the platform, wbt_… of a tenant.")
 	r.DefaultOptions = append(r.DefaultOptions, jsonschema.InterceptDefName(schemaName), jsonschema.InterceptNullability(nullability))
@@ -42,11 +42,22 @@ func document(address string, routes []Route) []byte {
 			panic(fmt.Sprintf("api: %s %s cannot be described: %v", route.Method, route.Pattern, err))
 		}
 	}
+	allowNull(r.Spec, routes)
 	text, err := r.Spec.MarshalJSON()
 	if err != nil {
 		panic("api: " + err.Error())
 	}
 	return append(text, '\n')
+}
+
+// problemTable lists every type of problem, for a reader of the document.
+func problemTable(address string) string {
+	var text strings.Builder
+	text.WriteString("\n\n| type of problem | status | meaning | the same request again |\n|---|---|---|---|\n")
+	for _, p := range (&API{Config: Config{URL: address}}).problemTypes() {
+		fmt.Fprintf(&text, "| `%s` | %d | %s | %s |\n", p.Type, p.Status, p.Meaning, p.Retry)
+	}
+	return text.String()
 }
 
 func describe(r *openapi31.Reflector, route Route) error {
@@ -172,6 +183,42 @@ func schemaName(t reflect.Type, _ string) string {
 	inner = strings.TrimSuffix(inner, "]")
 	inner = inner[strings.LastIndexByte(inner, '.')+1:]
 	return inner + outer
+}
+
+// allowNull says of every member that is a pointer and always written that it may be null, where its schema stands elsewhere: the reflector says so
+// only of those that stand in place.
+func allowNull(spec *openapi31.Spec, routes []Route) {
+	seen := map[reflect.Type]bool{}
+	for _, route := range routes {
+		for _, answer := range route.Answers {
+			if answer.Body != nil {
+				allowNullIn(spec, reflect.TypeOf(answer.Body), seen)
+			}
+		}
+	}
+}
+
+func allowNullIn(spec *openapi31.Spec, t reflect.Type, seen map[reflect.Type]bool) {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || t == reflect.TypeFor[time.Time]() || seen[t] {
+		return
+	}
+	seen[t] = true
+	properties, _ := spec.Components.Schemas[schemaName(t, "")]["properties"].(map[string]any)
+	for _, field := range reflect.VisibleFields(t) {
+		if !field.IsExported() {
+			continue
+		}
+		allowNullIn(spec, field.Type, seen)
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		property, known := properties[name].(map[string]any)
+		if known && property["$ref"] != nil && field.Type.Kind() == reflect.Pointer && field.Tag.Get("required") == "true" {
+			property["anyOf"] = []any{map[string]any{"$ref": property["$ref"]}, map[string]any{"type": "null"}}
+			delete(property, "$ref")
+		}
+	}
 }
 
 // nullability takes null out of arrays and maps: we always write [] and {}.

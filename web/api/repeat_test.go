@@ -26,7 +26,9 @@ func (b *bench) again(t *testing.T, key, method, path, body, idempotencyKey stri
 	}
 	r.Header.Set("Authorization", "Bearer "+key)
 	r.Header.Set(idempotencyHeader, idempotencyKey)
-	return send(t, r)
+	got := send(t, r)
+	b.conform(t, r, got)
+	return got
 }
 
 func (b *bench) rows(t *testing.T, sql string, args ...any) (n int) {
