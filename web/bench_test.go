@@ -114,6 +114,7 @@ func newBenchOn(t *testing.T, pool, rows *pgxpool.Pool) *bench {
 		Events:     &catalog.Events{DB: pool},
 		Deliveries: &delivery.Service{DB: pool, Ring: ring, Policies: policy.Builtin(), Lanes: lanes{pool}, Audit: b.accounts, Recoveries: recoveries{}},
 		Policies:   policy.Builtin(),
+		Rollups:    true,
 		Check:      func(context.Context, string, time.Duration) []sender.Step { return b.steps },
 		Sources:    []string{"198.51.100.7"},
 		Mailbox:    b.mails,

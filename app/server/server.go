@@ -313,7 +313,7 @@ func (s *Server) startWorkers(ctx context.Context) (err error) {
 
 	if s.river, err = jobs.NewClient(s.Pool, s.Engine, &jobs.Chores{Pool: s.Pool, Deliveries: s.Services.Deliveries, Mails: s.mailJob(), Prunes: []jobs.Prune{
 		s.Services.Accounts.Prune, s.Services.Endpoints.Prune, (&idempotency.Store{DB: s.Pool}).Prune, s.Services.Consumers.Prune, s.Services.Mails.Prune,
-		s.Services.Deliveries.PruneRecoveries}}, workers, s.Logger); err != nil {
+		s.Services.Deliveries.PruneRecoveries, s.Services.Deliveries.PruneRollups}}, workers, s.Logger); err != nil {
 		return err
 	}
 	if err := s.river.Start(context.WithoutCancel(ctx)); err != nil {

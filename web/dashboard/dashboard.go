@@ -41,6 +41,7 @@ type Config struct {
 	Policies   policy.Set
 	Check      Check
 
+	Rollups bool     // attempts are counted as they are recorded: there are charts
 	Sources []string // the addresses that events are sent from, where they are known
 
 	Mailbox *notice.Outbox // shows the mails of all tenants to everybody: for development alone; nil: there is no such page

@@ -43,6 +43,14 @@ func (d *Dashboard) endpoint(w http.ResponseWriter, r *http.Request, caller acco
 	h, known := health[e.ID]
 	sheet.Unread = !known
 	sheet.Waiting, sheet.Strip = int64(h.Waiting.N), strip(h)
+	if d.Rollups && may(caller, account.DeliveriesRead) {
+		c, err := d.chart(r.Context(), v, e.ID, delivery.Day)
+		if err != nil {
+			return err
+		}
+		sheet.NoRollups, sheet.Unread = false, sheet.Unread || c.Failing
+		sheet.Delivered, sheet.Failed, sheet.P50, sheet.P95, sheet.Outcomes, sheet.Times = c.Delivered, c.Failed, about(c.P50), about(c.P95), c.Outcomes, c.Times
+	}
 	if !h.Oldest.IsZero() {
 		sheet.Oldest = v.clock.Moment(h.Oldest)
 	}

@@ -26,7 +26,8 @@ func (d *Dashboard) overview(w http.ResponseWriter, r *http.Request, caller acco
 	if err != nil {
 		return err
 	}
-	sheet := page.Overview{Range: "24h", NoRollups: true, HasEndpoints: len(endpoints) > 0}
+	span := spanOf(r.URL.Query().Get("range"))
+	sheet := page.Overview{Range: string(span), NoRollups: true, HasEndpoints: len(endpoints) > 0}
 	ids := make([]string, len(endpoints))
 	for i, e := range endpoints {
 		ids[i] = e.ID
@@ -48,6 +49,14 @@ func (d *Dashboard) overview(w http.ResponseWriter, r *http.Request, caller acco
 	sheet.Undelivered = max(v.frame.Undelivered, 0)
 	sheet.Unread = sheet.Unread || v.frame.Undelivered < 0
 	sheet.Steps = firstSteps(endpoints, verified)
+	if d.Rollups && len(endpoints) > 0 && may(caller, account.DeliveriesRead) {
+		c, err := d.chart(r.Context(), v, "", span)
+		if err != nil {
+			return err
+		}
+		sheet.NoRollups, sheet.Unread = false, sheet.Unread || c.Failing
+		sheet.Delivered, sheet.Failed, sheet.P50, sheet.P95, sheet.Outcomes, sheet.Times = c.Delivered, c.Failed, rounded(c.P50), rounded(c.P95), c.Outcomes, c.Times
+	}
 	newest, err := d.newest(r.Context(), caller)
 	if err != nil {
 		return err
