@@ -61,7 +61,7 @@ func (d *Dashboard) deliveriesResend(w http.ResponseWriter, r *http.Request, cal
 		return d.resendAll(w, r, caller, filter)
 	}
 	if len(ids) == 0 {
-		return d.done(w, r, caller, path.Deliveries(filter), Note{Tone: ui.Wait, Text: "Nothing was chosen. Tick the deliveries to resend."})
+		return d.nothingChosen(w, r, caller, filter)
 	}
 	if r.PostForm.Get("confirmed") == "" {
 		v, err := d.view(r, caller)
@@ -75,6 +75,11 @@ func (d *Dashboard) deliveriesResend(w http.ResponseWriter, r *http.Request, cal
 		return err
 	}
 	return d.done(w, r, caller, path.Deliveries(filter), resentNote(results))
+}
+
+// nothingChosen leads back to the list, also those who load the address of a question about ticked rows anew: which rows they were is forgotten then.
+func (d *Dashboard) nothingChosen(w http.ResponseWriter, r *http.Request, caller account.Caller, filter path.DeliveryFilter) error {
+	return d.done(w, r, caller, path.Deliveries(filter), Note{Tone: ui.Wait, Text: "Nothing was chosen. Tick the deliveries to resend."})
 }
 
 // resentNote says how many of the chosen deliveries are on their way, and why others are not.

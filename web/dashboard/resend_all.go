@@ -53,6 +53,9 @@ func (d *Dashboard) resendAllAsk(w http.ResponseWriter, r *http.Request, caller 
 		return err
 	}
 	filter := path.DeliveryFilterOf(r.URL.Query())
+	if filter.Status == "" {
+		return d.nothingChosen(w, r, caller, filter)
+	}
 	back := path.UndeliveredAt(filter.Endpoint, parkedTab(filter.Status), "")
 	targets, statuses, err := d.parkedTargets(r.Context(), caller, filter)
 	if fault.KindOf(err) == fault.Conflict {
