@@ -30,12 +30,9 @@ const RollupsKept = false
 // rollupSlot is the width of a row of table rollups: every time zone differs from UTC by a multiple of it.
 const rollupSlot = 15 * time.Minute
 
-// rollupBounds are the upper ends of the buckets of response times; one more bucket holds what took longer. Table rollups has them as its columns
-// t00 to t23.
-var rollupBounds = [...]time.Duration{5 * rollMS, 10 * rollMS, 15 * rollMS, 20 * rollMS, 30 * rollMS, 50 * rollMS, 75 * rollMS, 100 * rollMS, 150 * rollMS, 200 * rollMS, 300 * rollMS, 500 * rollMS,
-	750 * rollMS, 1000 * rollMS, 1500 * rollMS, 2000 * rollMS, 3000 * rollMS, 5000 * rollMS, 7500 * rollMS, 10_000 * rollMS, 15_000 * rollMS, 30_000 * rollMS, 60_000 * rollMS}
-
-const rollMS = time.Millisecond
+// rollupBounds are the upper ends of the buckets of response times, in milliseconds; one more bucket holds what took longer. Table rollups has them as its
+// columns t00 to t23, and package delivery reads them so.
+var rollupBounds = [...]time.Duration{5, 10, 15, 20, 30, 50, 75, 100, 150, 200, 300, 500, 750, 1000, 1500, 2000, 3000, 5000, 7500, 10_000, 15_000, 30_000, 60_000}
 
 // The counts of a row of table rollups by how attempts ended, in the order of its columns; the buckets of response times follow.
 const (
@@ -137,6 +134,6 @@ func rollupClass(a *Rolled) int {
 
 // rollupBucket is the bucket of a response time.
 func rollupBucket(took time.Duration) int {
-	at, _ := slices.BinarySearch(rollupBounds[:], took)
+	at, _ := slices.BinarySearchFunc(rollupBounds[:], took, func(bound, took time.Duration) int { return cmp.Compare(bound*time.Millisecond, took) })
 	return at
 }

@@ -16,6 +16,9 @@ import (
 	"waybill/db/dbtest"
 )
 
+// unit is that of the buckets.
+const unit = time.Millisecond
+
 func rollUp(t testing.TB, conn interface {
 	Begin(ctx context.Context) (pgx.Tx, error)
 }, attempts []Rolled) {
@@ -44,16 +47,16 @@ func TestRollup(t *testing.T) {
 		return Rolled{TenantID: "tnt_1", EndpointID: "ep_1", Started: at, Class: class, Code: code, Total: took}
 	}
 	attempts := []Rolled{
-		attempt(sender.Delivered, 200, 5*rollMS), attempt(sender.Delivered, 204, 5*rollMS+1), attempt(sender.Redirect, 301, 60_000*rollMS), attempt(sender.Gone, 410, 61_000*rollMS),
-		attempt(sender.Status, 404, 100*rollMS), attempt(sender.Status, 503, 100*rollMS), attempt(sender.Status, 999, 100*rollMS), attempt(sender.Status, 304, 100*rollMS),
-		attempt(sender.Timeout, 0, 15_000*rollMS), attempt(sender.ConnectTimeout, 0, 5000*rollMS), attempt(sender.Refused, 0, rollMS), attempt(sender.DNS, 0, rollMS), attempt(sender.Reset, 0, rollMS),
-		attempt(sender.NotHTTP, 0, rollMS), attempt(sender.TLS, 0, rollMS), attempt(sender.BlockedAddress, 0, rollMS), attempt(sender.BadConfig, 0, 0), attempt(sender.Proxy, 0, rollMS), attempt(classUnknown, 0, 0),
+		attempt(sender.Delivered, 200, 5*unit), attempt(sender.Delivered, 204, 5*unit+1), attempt(sender.Redirect, 301, 60_000*unit), attempt(sender.Gone, 410, 61_000*unit),
+		attempt(sender.Status, 404, 100*unit), attempt(sender.Status, 503, 100*unit), attempt(sender.Status, 999, 100*unit), attempt(sender.Status, 304, 100*unit),
+		attempt(sender.Timeout, 0, 15_000*unit), attempt(sender.ConnectTimeout, 0, 5000*unit), attempt(sender.Refused, 0, unit), attempt(sender.DNS, 0, unit), attempt(sender.Reset, 0, unit),
+		attempt(sender.NotHTTP, 0, unit), attempt(sender.TLS, 0, unit), attempt(sender.BlockedAddress, 0, unit), attempt(sender.BadConfig, 0, 0), attempt(sender.Proxy, 0, unit), attempt(classUnknown, 0, 0),
 	}
-	next := attempt(sender.Delivered, 200, rollMS)
-	next.Started = at.Add(rollMS) // the next quarter
-	other := attempt(sender.Delivered, 200, rollMS)
+	next := attempt(sender.Delivered, 200, unit)
+	next.Started = at.Add(unit) // the next quarter
+	other := attempt(sender.Delivered, 200, unit)
 	other.EndpointID = "ep_0"
-	test := attempt(sender.Delivered, 200, rollMS)
+	test := attempt(sender.Delivered, 200, unit)
 	test.Test = true
 	rollUp(t, pool, append([]Rolled{next, other, test}, attempts...))
 	rollUp(t, pool, attempts)
@@ -92,7 +95,7 @@ func TestRollupsAtOnce(t *testing.T) {
 				attempts := make([]Rolled, size)
 				for i := range attempts {
 					attempts[i] = Rolled{TenantID: "tnt_1", EndpointID: fmt.Sprint("ep_", random.IntN(50)), Class: sender.Delivered, Code: 200,
-						Started: time.Unix(int64(random.IntN(3600)), 0), Total: time.Duration(random.IntN(1000)) * rollMS}
+						Started: time.Unix(int64(random.IntN(3600)), 0), Total: time.Duration(random.IntN(1000)) * unit}
 				}
 				rollUp(t, pool, attempts)
 			}
@@ -111,7 +114,7 @@ func BenchmarkRollup(b *testing.B) {
 	batch := func(endpoints int) []Rolled {
 		attempts := make([]Rolled, 200)
 		for i := range attempts {
-			attempts[i] = Rolled{TenantID: "tnt_1", EndpointID: fmt.Sprint("ep_", i%endpoints), Class: sender.Delivered, Code: 200, Started: time.Unix(0, 0), Total: time.Duration(i) * rollMS}
+			attempts[i] = Rolled{TenantID: "tnt_1", EndpointID: fmt.Sprint("ep_", i%endpoints), Class: sender.Delivered, Code: 200, Started: time.Unix(0, 0), Total: time.Duration(i) * unit}
 		}
 		return attempts
 	}
