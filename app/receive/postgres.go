@@ -14,21 +14,30 @@ import (
 // DB is what the inbox needs of Postgres: a pgxpool.Pool, or a connection that one goroutine uses.
 type DB interface {
 	Execer
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 	Begin(ctx context.Context) (pgx.Tx, error)
 }
 
-// Postgres is an inbox in a table "inbox" of a schema that Migrate made. It is an Inbox and a Queue, and safe for
+// Postgres is an inbox in a table "inbox" of a schema that Migrate made, and a Bookmark beside it. It is the only inbox of the kit, because the handler's
+// own tables and the inbox must share a transaction: another database is a small type of one's own, as the examples in
+// Python (SQLite) and Node (files) show. It is an Inbox and a Queue, and safe for
 // concurrent use when its DB is.
 type Postgres struct {
 	db                               DB
 	insert, take, done, fail, forget string
+	bookmark, setBookmark            string
 }
 
 // NewPostgres is the inbox of this schema.
 func NewPostgres(db DB, schema string) *Postgres {
-	table := pgx.Identifier{schema, "inbox"}.Sanitize()
+	table, bookmark := pgx.Identifier{schema, "inbox"}.Sanitize(), pgx.Identifier{schema, "bookmark"}.Sanitize()
 	return &Postgres{
-		db: db,
+		db:       db,
+		bookmark: `select cursor from ` + bookmark,
+		setBookmark: `insert into ` + bookmark + ` (one, cursor)
+values (true, $1)
+on conflict (one) do update
+set cursor = excluded.cursor`,
 		insert: `insert into ` + table + ` (event_id, body, received_at, next_at)
 values ($1, $2, $3, $3)
 on conflict (event_id) do nothing`,
@@ -79,6 +88,10 @@ func Migrate(ctx context.Context, db DB, schema string) error {
   next_at timestamptz not null,
   last_error text
 )`,
+			`create table if not exists ` + pgx.Identifier{schema, "bookmark"}.Sanitize() + ` (
+  one boolean primary key check (one),
+  cursor text not null
+)`,
 			`create index if not exists inbox_waiting on ` + table + ` (next_at) where done_at is null`,
 			`create index if not exists inbox_done on ` + table + ` (done_at) where done_at is not null`,
 		} {
@@ -92,6 +105,22 @@ func Migrate(ctx context.Context, db DB, schema string) error {
 		return fmt.Errorf("receive: migrate %s: %w", name, err)
 	}
 	return nil
+}
+
+// Bookmark is how far the catalog has been reconciled; empty: not yet.
+func (p *Postgres) Bookmark(ctx context.Context) (string, error) {
+	var cursor string
+	err := p.db.QueryRow(ctx, p.bookmark).Scan(&cursor)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", nil
+	}
+	return cursor, err
+}
+
+// SetBookmark keeps how far the catalog has been reconciled.
+func (p *Postgres) SetBookmark(ctx context.Context, cursor string) error {
+	_, err := p.db.Exec(ctx, p.setBookmark, cursor)
+	return err
 }
 
 // Insert is Inbox's: one row an event id, and a repeat inserts nothing.
