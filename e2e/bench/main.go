@@ -4,6 +4,7 @@
 //
 //	go run ./e2e/bench                      all scenarios, three runs each
 //	go run ./e2e/bench -only throughput     one of them
+//	go run ./e2e/bench -old 5000000         also with a month of old deliveries in the tables, and every page of a tenant with a fifth of them
 //	go run ./e2e/bench -json out.json       the figures in a file, too
 //
 // It prints medians with the least and the greatest. Absolute figures are this machine's; compare ratios within one run.
@@ -36,6 +37,7 @@ type options struct {
 	keep       bool
 	verbose    bool
 	processes  int
+	old        int
 	statements bool
 }
 
@@ -50,7 +52,8 @@ func main() {
 	flag.IntVar(&o.tenants, "tenants", 20, "tenants they belong to")
 	flag.IntVar(&o.runs, "runs", 3, "runs of each scenario")
 	flag.IntVar(&o.processes, "processes", 1, "worker processes")
-	flag.StringVar(&o.only, "only", "", "scenarios, comma-separated: ceiling, throughput, latency, isolation, kill")
+	flag.IntVar(&o.old, "old", 0, "old deliveries to fill the tables with for the scenarios old and pages; a fifth are one tenant's")
+	flag.StringVar(&o.only, "only", "", "scenarios, comma-separated: ceiling, throughput, narrow, https, latency, isolation, kill, processes, old, pages")
 	flag.StringVar(&o.jsonFile, "json", "", "write the figures to this file")
 	flag.BoolVar(&o.statements, "statements", false, "show what Postgres spent its time on (needs pg_stat_statements)")
 	flag.BoolVar(&o.keep, "keep", false, "leave the data folder behind")

@@ -1,10 +1,18 @@
 package main
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
+	"encoding/pem"
 	"flag"
 	"io"
 	"log"
+	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -46,18 +54,59 @@ type tally struct {
 func receiverMain() {
 	flags := flag.NewFlagSet("receiver", flag.ExitOnError)
 	addr := flags.String("addr", "127.0.0.2:0", "listening address")
+	authority := flags.String("authority", "", "write the certificate of the authority that https is signed with to this file")
 	_ = flags.Parse(os.Args[2:])
 	ln, err := net.Listen("tcp", *addr)
 	if err != nil {
 		log.Fatal(err)
 	}
 	r := &receiver{}
-	_, _ = os.Stdout.WriteString(ln.Addr().String() + "\n")
+	secured := ""
+	if *authority != "" {
+		if secured, err = r.serveTLS(*addr, *authority); err != nil {
+			log.Fatal(err)
+		}
+	}
+	_, _ = os.Stdout.WriteString(ln.Addr().String() + " " + secured + "\n")
 	go func() { // ends with the bench
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
 	}()
 	log.Fatal(http.Serve(ln, r))
+}
+
+// serveTLS also serves https, with a certificate for the address that an authority of its own has signed.
+func (r *receiver) serveTLS(addr, authority string) (string, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", err
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return "", err
+	}
+	now := time.Now()
+	ca := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Bench Authority"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: host}, NotBefore: ca.NotBefore, NotAfter: ca.NotAfter, IPAddresses: []net.IP{net.ParseIP(host)},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, &key.PublicKey, key)
+	if err != nil {
+		return "", err
+	}
+	leafDER, err := x509.CreateCertificate(rand.Reader, leaf, ca, &key.PublicKey, key)
+	if err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: caDER}), 0o644); err != nil {
+		return "", err
+	}
+	ln, err := tls.Listen("tcp", addr, &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{leafDER}, PrivateKey: key}}})
+	if err != nil {
+		return "", err
+	}
+	go func() { log.Fatal(http.Serve(ln, r)) }()
+	return ln.Addr().String(), nil
 }
 
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {

@@ -24,9 +24,13 @@ var scenarios = []struct {
 	{"ceiling", ceiling},
 	{"throughput", wide},
 	{"narrow", narrow},
+	{"https", secure},
 	{"latency", latency},
 	{"isolation", isolation},
 	{"kill", kill},
+	{"processes", processes},
+	{"old", oldRows},
+	{"pages", pages},
 }
 
 // body is the data of every event: with its envelope some 370 bytes.
@@ -34,7 +38,7 @@ const body = `{"order_number":"S-2026-004512","tracking":"TR123456789","carrier"
 
 // ceiling sends the same number of signed requests through the same client and proxy to the same receiver, with no database.
 func ceiling(ctx context.Context, s *system, f *figures) error {
-	places, err := s.places(ctx, "ok", s.o.tenants, s.o.endpoints)
+	places, err := s.places(ctx, s.target, "ok", s.o.tenants, s.o.endpoints)
 	if err != nil {
 		return err
 	}
@@ -96,9 +100,40 @@ func narrow(ctx context.Context, s *system, f *figures) error {
 	return throughput(ctx, s, f, "one endpoint", 1, 1)
 }
 
+func secure(ctx context.Context, s *system, f *figures) error {
+	return throughputTo(ctx, s, f, s.secured, fmt.Sprintf("%d endpoints, https", s.o.endpoints), s.o.tenants, s.o.endpoints)
+}
+
+// processes measures the wide throughput with one process, with two and with three, on the same cores, and ends the ones it has started.
+func processes(ctx context.Context, s *system, f *figures) error {
+	var started []*e2e.Program
+	defer func() {
+		for _, p := range started {
+			s.Kill(p)
+		}
+	}()
+	for n := 1; n <= 3; n++ {
+		if n > 1 {
+			if err := s.another(ctx); err != nil {
+				return err
+			}
+			programs := s.Programs()
+			started = append(started, programs[len(programs)-1])
+		}
+		if err := throughput(ctx, s, f, fmt.Sprintf("%d endpoints, processes: %d", s.o.endpoints, n), s.o.tenants, s.o.endpoints); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // throughput commits all events at once and measures until the last is recorded as delivered.
 func throughput(ctx context.Context, s *system, f *figures, label string, tenants, endpoints int) error {
-	places, err := s.places(ctx, "ok", tenants, endpoints)
+	return throughputTo(ctx, s, f, s.target, label, tenants, endpoints)
+}
+
+func throughputTo(ctx context.Context, s *system, f *figures, target, label string, tenants, endpoints int) error {
+	places, err := s.places(ctx, target, "ok", tenants, endpoints)
 	if err != nil {
 		return err
 	}
@@ -219,7 +254,7 @@ const (
 )
 
 func latency(ctx context.Context, s *system, f *figures) error {
-	places, err := s.places(ctx, "ok", 5, 20)
+	places, err := s.places(ctx, s.target, "ok", 5, 20)
 	if err != nil {
 		return err
 	}
@@ -273,7 +308,7 @@ func quantile(values []float64, q float64) float64 {
 
 // isolation measures healthy endpoints alone and beside one of the same tenant that hangs with 2,000 deliveries waiting.
 func isolation(ctx context.Context, s *system, f *figures) error {
-	healthy, err := s.places(ctx, "ok", 1, 5)
+	healthy, err := s.places(ctx, s.target, "ok", 1, 5)
 	if err != nil {
 		return err
 	}
@@ -309,7 +344,7 @@ func isolation(ctx context.Context, s *system, f *figures) error {
 
 // kill sends to many endpoints, kills the program with SIGKILL on the way, starts another, and counts.
 func kill(ctx context.Context, s *system, f *figures) error {
-	places, err := s.places(ctx, "ok", s.o.tenants, s.o.endpoints)
+	places, err := s.places(ctx, s.target, "ok", s.o.tenants, s.o.endpoints)
 	if err != nil {
 		return err
 	}
@@ -332,7 +367,7 @@ func kill(ctx context.Context, s *system, f *figures) error {
 	programs := s.Programs()
 	killed := time.Now()
 	s.Kill(programs[len(programs)-1])
-	if _, err := s.Start(ctx, e2e.Launch{}); err != nil {
+	if err := s.another(ctx); err != nil {
 		return err
 	}
 	if err := s.untilIdle(ctx, places); err != nil {

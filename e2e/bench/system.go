@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -27,6 +28,8 @@ type system struct {
 	receiver *exec.Cmd
 	stdin    io.Closer
 	target   string // http://host:port of the receiver
+	secured  string // https://host:port of it
+	past     history
 	binaries string // the folder of the program's binary
 	serial   int
 }
@@ -62,8 +65,12 @@ func newSystem(ctx context.Context, o options) (s *system, err error) {
 	if err = s.startReceiver(); err != nil {
 		return s, err
 	}
+	// The old deliveries' events stand before all others in the catalog.
+	if _, err = s.Pool.Exec(ctx, `update positions set last = last + $1`, o.old+1); err != nil {
+		return s, err
+	}
 	for range o.processes {
-		if _, err = s.Start(ctx, e2e.Launch{}); err != nil {
+		if err = s.another(ctx); err != nil {
 			return s, err
 		}
 	}
@@ -94,7 +101,7 @@ func (s *system) startReceiver() error {
 	if err != nil {
 		return err
 	}
-	receiver := exec.Command(self, "receiver")
+	receiver := exec.Command(self, "receiver", "-authority", s.authority())
 	receiver.Stderr = os.Stderr
 	out, err := receiver.StdoutPipe()
 	if err != nil {
@@ -111,8 +118,18 @@ func (s *system) startReceiver() error {
 	if err != nil {
 		return fmt.Errorf("the receiver did not start: %w", err)
 	}
-	s.target = "http://" + strings.TrimSpace(line)
+	plain, secured, _ := strings.Cut(strings.TrimSpace(line), " ")
+	s.target, s.secured = "http://"+plain, "https://"+secured
 	return nil
+}
+
+// authority is the file of the certificate that the programs are to trust.
+func (s *system) authority() string { return filepath.Join(s.binaries, "authority.pem") }
+
+// another starts one more process of the program.
+func (s *system) another(ctx context.Context) error {
+	_, err := s.Start(ctx, e2e.Launch{Env: map[string]string{"SSL_CERT_FILE": s.authority()}})
+	return err
 }
 
 // senderCPU is the CPU time of all processes of the program, the embedded proxy included.
@@ -144,8 +161,8 @@ type place struct {
 	tenant, endpoint, eventType, path string
 }
 
-// places makes fresh tenants with fresh endpoints, so that no run meets another's rows. kind is a path of the receiver.
-func (s *system) places(ctx context.Context, kind string, tenants, endpoints int) ([]place, error) {
+// places makes fresh tenants with fresh endpoints, so that no run meets another's rows. kind is a path of the receiver, target its scheme and address.
+func (s *system) places(ctx context.Context, target, kind string, tenants, endpoints int) ([]place, error) {
 	s.serial++
 	secrets := map[string]string{}
 	made := make([]place, 0, endpoints)
@@ -158,7 +175,7 @@ func (s *system) places(ctx context.Context, kind string, tenants, endpoints int
 			key := fmt.Sprintf("%d-%d", s.serial, e)
 			p := place{tenant: uid, eventType: fmt.Sprintf("bench.t%d", e), path: "/" + kind + "/" + key}
 			var made1 struct{ ID, Secret string }
-			if err := s.Call(ctx, "POST", "/v1/tenants/"+uid+"/endpoints", map[string]any{"url": s.target + p.path, "types": []string{p.eventType}}, &made1); err != nil {
+			if err := s.Call(ctx, "POST", "/v1/tenants/"+uid+"/endpoints", map[string]any{"url": target + p.path, "types": []string{p.eventType}}, &made1); err != nil {
 				return nil, err
 			}
 			p.endpoint, secrets[key] = made1.ID, made1.Secret
