@@ -197,6 +197,9 @@ func (s Set) Retention() Retention {
 	return r
 }
 
+// MaxTimeout is the longest timeout that a policy may give.
+const MaxTimeout = maxTimeout * time.Second
+
 // LongestTimeout is the longest of all presets: what a graceful stop waits for.
 func (s Set) LongestTimeout() time.Duration {
 	var longest time.Duration
