@@ -31,6 +31,11 @@ func TestCharts(t *testing.T) {
 			t.Errorf("%s shows another tenant's", address)
 		}
 	}
+	list := s.who.get("/endpoints")
+	list.says(t, http.StatusOK, "Delivered, 24 h", "98.1 %", "p95")
+	if strings.Contains(list.words(), "100 %") {
+		t.Error("the list shows another tenant's")
+	}
 	s.who.get("/?range=nonsense").says(t, http.StatusOK, "in 24 hours")
 
 	s.exec(`alter table rollups rename to rollups_gone`)
@@ -41,6 +46,11 @@ func TestCharts(t *testing.T) {
 	s.exec(`drop view rollups`)
 	s.exec(`create function too_slow() returns boolean language plpgsql as $$ begin raise exception using errcode = '57014'; end $$`)
 	s.exec(`create view rollups as select * from rollups_gone where too_slow()`)
+	list = s.who.get("/endpoints")
+	list.says(t, http.StatusOK, "Delivered, 24 h", "–")
+	if strings.Contains(list.words(), "%") {
+		t.Error("the list shows a share that nobody has read")
+	}
 	for _, address := range []string{"/", "/endpoints/" + s.endpoint.ID} {
 		page := s.who.get(address)
 		page.says(t, http.StatusOK, "These figures could not be loaded", "–")

@@ -19,13 +19,21 @@ var (
 	sqlUndeliveredCount = queries.SQL("UndeliveredCount")
 )
 
-// HealthAttempts is how many attempts of an endpoint Health looks back at, in the last week.
+// HealthAttempts is how many attempts of an endpoint Health looks back at: of deliveries that were made in the last week.
 const HealthAttempts = 50
+
+const (
+	healthDays = 7
+	healthScan = 200 // deliveries of an endpoint that are passed over because nothing was attempted yet
+)
+
+// waitingMost is how far Health counts what is due of each of n endpoints: a page of them is to cost no more than one that has much.
+func waitingMost(n int) int { return min(MaxCount, max(500, 4*MaxCount/max(n, 1))) }
 
 // Health is how an endpoint fares.
 type Health struct {
 	Last    []Outcome // its last attempts, the newest first, tests left out
-	Waiting Count     // deliveries that are due, now or later
+	Waiting Count     // deliveries that are due, now or later; of many endpoints at once it is counted less far
 	Oldest  time.Time // when the oldest of them was made; zero when none waits, or too many to look at
 }
 
@@ -61,7 +69,9 @@ func (s *Service) Health(ctx context.Context, caller account.Caller, endpointIDs
 	if err := caller.Can(account.DeliveriesRead); err != nil {
 		return nil, err
 	}
-	args := pgx.NamedArgs{"tenant": caller.Tenant(), "endpoints": endpointIDs, "attempts": HealthAttempts, "due": MaxCount + 1}
+	most, today := waitingMost(len(endpointIDs)), day(time.Now())
+	args := pgx.NamedArgs{"tenant": caller.Tenant(), "endpoints": endpointIDs, "attempts": HealthAttempts, "due": most + 1, "scan": healthScan,
+		"from_day": today.AddDate(0, 0, -healthDays), "until_day": today.AddDate(0, 0, 1)} // the days are the database's, whose clock may be ahead of ours
 	rows, err := s.DB.Query(ctx, sqlEndpointHealth, args)
 	if err != nil {
 		return nil, fmt.Errorf("read health: %w", err)
@@ -73,7 +83,7 @@ func (s *Service) Health(ctx context.Context, caller account.Caller, endpointIDs
 	var times []time.Time
 	var due int
 	_, err = pgx.ForEachRow(rows, []any{&endpointID, &classes, &codes, &times, &due, &oldest}, func() error {
-		h := Health{Waiting: Count{N: min(due, MaxCount), More: due > MaxCount}}
+		h := Health{Waiting: Count{N: min(due, most), More: due > most}}
 		for i, class := range classes {
 			h.Last = append(h.Last, Outcome{Class: public(class), Code: codes[i], At: times[i]})
 		}

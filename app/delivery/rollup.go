@@ -16,6 +16,7 @@ import (
 var (
 	sqlRollupOfTenant   = queries.SQL("RollupOfTenant")
 	sqlRollupOfEndpoint = queries.SQL("RollupOfEndpoint")
+	sqlRollupTotals     = queries.SQL("RollupTotals")
 	sqlRollupPrune      = queries.SQL("RollupPrune")
 )
 
@@ -191,12 +192,8 @@ func (s *Service) Chart(ctx context.Context, caller account.Caller, endpointID s
 	var from time.Time
 	var a Attempted
 	var r Responses
-	into := []any{&from, &a.Delivered, &a.Redirected, &a.Refused, &a.Broken, &a.Odd, &a.TimedOut, &a.Unreachable, &a.TLS, &a.Blocked, &a.Ours}
-	for i := range r {
-		into = append(into, &r[i])
-	}
 	at := 0
-	_, err = pgx.ForEachRow(rows, into, func() error {
+	_, err = pgx.ForEachRow(rows, append([]any{&from}, columns(&a, &r)...), func() error {
 		for at < len(out.Buckets)-1 && !from.Before(out.Buckets[at].Until) {
 			at++
 		}
@@ -211,6 +208,51 @@ func (s *Service) Chart(ctx context.Context, caller account.Caller, endpointID s
 		return Charted{}, fmt.Errorf("read rollups: %w", err)
 	}
 	return out, nil
+}
+
+// Total is what was attempted in a range, as one sum.
+type Total struct {
+	Attempted
+	Responses Responses
+}
+
+// Totals is what was attempted to each of some endpoints of the caller's tenant in the range of a Chart as of now; those to which nothing was are missing. An
+// error is never to be shown as zeros. It needs deliveries:read.
+func (s *Service) Totals(ctx context.Context, caller account.Caller, endpointIDs []string, span Span, now time.Time, zone *time.Location) (map[string]Total, error) {
+	if err := caller.Can(account.DeliveriesRead); err != nil {
+		return nil, err
+	}
+	if span != Day && span != Week {
+		return nil, errors.New("delivery: an unknown span of a chart")
+	}
+	totals := make(map[string]Total, len(endpointIDs))
+	if len(endpointIDs) == 0 {
+		return totals, nil
+	}
+	buckets := span.buckets(now, zone)
+	rows, err := s.DB.Query(ctx, sqlRollupTotals, pgx.NamedArgs{"tenant": caller.Tenant(), "endpoints": endpointIDs,
+		"from": buckets[0].From, "until": buckets[len(buckets)-1].Until})
+	if err != nil {
+		return nil, fmt.Errorf("add up rollups: %w", err)
+	}
+	var endpointID string
+	var t Total
+	if _, err = pgx.ForEachRow(rows, append([]any{&endpointID}, columns(&t.Attempted, &t.Responses)...), func() error {
+		totals[endpointID] = t
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("add up rollups: %w", err)
+	}
+	return totals, nil
+}
+
+// columns are the counts of a row of table rollups.
+func columns(a *Attempted, r *Responses) []any {
+	into := []any{&a.Delivered, &a.Redirected, &a.Refused, &a.Broken, &a.Odd, &a.TimedOut, &a.Unreachable, &a.TLS, &a.Blocked, &a.Ours}
+	for i := range r {
+		into = append(into, &r[i])
+	}
+	return into
 }
 
 func (a *Attempted) add(b Attempted) {

@@ -167,3 +167,57 @@ func TestQuantile(t *testing.T) {
 		t.Errorf("of one answer: %s", got)
 	}
 }
+
+// Totals are what the charts of the same endpoints add up to, and of no other tenant's endpoints, whatever is asked for.
+func TestTotals(t *testing.T) {
+	t.Parallel()
+	h := newParkedHouse(t)
+	zone, err := time.LoadLocation("Asia/Kathmandu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 11, 17, 9, 41, 0, 0, time.UTC)
+	second, foreign, silent := id.New(id.Endpoint, now), id.New(id.Endpoint, now), id.New(id.Endpoint, now)
+	for i, row := range []struct {
+		endpoint, tenant string
+		ago              time.Duration
+	}{
+		{h.endpoint.ID, h.tenant.ID, 0}, {h.endpoint.ID, h.tenant.ID, 15 * time.Minute}, {h.endpoint.ID, h.tenant.ID, 23 * time.Hour},
+		{h.endpoint.ID, h.tenant.ID, 24 * time.Hour}, {h.endpoint.ID, h.tenant.ID, 8 * 24 * time.Hour}, {second, h.tenant.ID, time.Hour},
+		{foreign, h.stranger.TenantID, 0},
+	} {
+		h.exec(`insert into rollups (endpoint_id, tenant_id, slot, delivered, refused, timed_out, ours, t07, t20) values ($1, $2, $3, $4, 1, 2, 3, $4, 1)`,
+			row.endpoint, row.tenant, place15(now.Add(-row.ago)), 1<<i)
+	}
+	asked := []string{h.endpoint.ID, second, foreign, silent}
+	for _, span := range []Span{Day, Week} {
+		got, err := h.Totals(t.Context(), h.caller, asked, span, now, zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got) != 2 {
+			t.Errorf("%s: %d endpoints, want the two with attempts", span, len(got))
+		}
+		for _, endpoint := range []string{h.endpoint.ID, second} {
+			chart, err := h.Chart(t.Context(), h.caller, endpoint, span, now, zone)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := (Total{chart.Attempted, chart.Responses}); got[endpoint] != want || want.Delivered == 0 {
+				t.Errorf("%s: %+v, the chart has %+v", span, got[endpoint], want)
+			}
+		}
+		if got, err := h.Totals(t.Context(), h.stranger, asked, span, now, zone); err != nil || len(got) != 1 || got[foreign].Delivered != 64 {
+			t.Errorf("%s: a stranger has %+v, %v", span, got, err)
+		}
+	}
+	if got, err := h.Totals(t.Context(), h.caller, nil, Day, now, zone); err != nil || len(got) != 0 {
+		t.Errorf("of no endpoints: %v, %v", got, err)
+	}
+	if _, err := h.Totals(t.Context(), h.caller, asked, "year", now, zone); err == nil {
+		t.Error("an unknown span is no error")
+	}
+	if _, err := h.Totals(t.Context(), keyOf(h.tenant, account.CatalogRead), asked, Day, now, zone); fault.KindOf(err) != fault.Forbidden {
+		t.Errorf("without the right: %v", err)
+	}
+}

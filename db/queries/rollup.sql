@@ -51,6 +51,19 @@ from rollups r
 where r.endpoint_id = @endpoint and r.tenant_id || '' = @tenant and r.slot >= @from and r.slot < @until
 order by r.slot;
 
+-- name: RollupTotals
+-- Some endpoints of a tenant over a range, each as one sum: the primary key, an endpoint at a time. A page has forty at most.
+select r.endpoint_id,
+    sum(r.delivered)::bigint, sum(r.redirected)::bigint, sum(r.refused)::bigint, sum(r.broken)::bigint, sum(r.odd)::bigint, sum(r.timed_out)::bigint,
+    sum(r.unreachable)::bigint, sum(r.tls)::bigint, sum(r.blocked)::bigint, sum(r.ours)::bigint, sum(r.t00)::bigint, sum(r.t01)::bigint,
+    sum(r.t02)::bigint, sum(r.t03)::bigint, sum(r.t04)::bigint, sum(r.t05)::bigint, sum(r.t06)::bigint, sum(r.t07)::bigint, sum(r.t08)::bigint,
+    sum(r.t09)::bigint, sum(r.t10)::bigint, sum(r.t11)::bigint, sum(r.t12)::bigint, sum(r.t13)::bigint, sum(r.t14)::bigint, sum(r.t15)::bigint,
+    sum(r.t16)::bigint, sum(r.t17)::bigint, sum(r.t18)::bigint, sum(r.t19)::bigint, sum(r.t20)::bigint, sum(r.t21)::bigint, sum(r.t22)::bigint,
+    sum(r.t23)::bigint
+from rollups r
+where r.endpoint_id = any (@endpoints::text[]) and r.tenant_id || '' = @tenant and r.slot >= @from and r.slot < @until
+group by r.endpoint_id;
+
 -- name: RollupPrune
 -- all tenants: slots that are older than $1, the oldest first, $2 at a time: index rollups_by_slot.
 delete from rollups

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"waybill/app/account"
 	"waybill/app/delivery"
 	"waybill/web/ui"
 )
@@ -15,6 +16,21 @@ type charts struct {
 	Outcomes          ui.Bars
 	Times             ui.Lines
 	Failing           bool // the figures could not be read: they are dashes, never zeros
+}
+
+// charted says whether there are figures over a range, and the caller may see them.
+func (d *Dashboard) charted(caller account.Caller) bool {
+	return d.Rollups && may(caller, account.DeliveriesRead)
+}
+
+// totals is what was attempted to endpoints in the last 24 hours, by id; nil when it cannot be read now.
+func (d *Dashboard) totals(ctx context.Context, v view, endpointIDs []string) (map[string]delivery.Total, error) {
+	totals, err := d.Deliveries.Totals(ctx, v.caller, endpointIDs, delivery.Day, v.clock.Now, v.clock.Zone)
+	if unavailable(err) {
+		d.Log.WarnContext(ctx, "the figures of endpoints could not be read", "error", err)
+		return nil, nil
+	}
+	return totals, err
 }
 
 // chart reads a range of an endpoint, or of all of them.

@@ -50,10 +50,13 @@ func (d *Dashboard) fill(ctx context.Context, v *view, sheet *page.Deliveries, e
 	var found delivery.Page
 	var count delivery.Count
 	if err == nil {
-		found, err = d.Deliveries.List(ctx, v.caller, filter, sheet.Filter.Cursor, pageRows)
-	}
-	if err == nil {
-		count, err = d.Deliveries.Count(ctx, v.caller, filter)
+		err = together(ctx, func(ctx context.Context) (err error) {
+			found, err = d.Deliveries.List(ctx, v.caller, filter, sheet.Filter.Cursor, pageRows)
+			return err
+		}, func(ctx context.Context) (err error) {
+			count, err = d.Deliveries.Count(ctx, v.caller, filter)
+			return err
+		})
 	}
 	switch {
 	case fault.KindOf(err) == fault.Invalid:

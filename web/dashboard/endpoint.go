@@ -24,30 +24,43 @@ const (
 
 // endpoint is the first tab of an endpoint: what waits, how the last attempts went, its recent deliveries.
 func (d *Dashboard) endpoint(w http.ResponseWriter, r *http.Request, caller account.Caller) error {
-	v, e, head, err := d.tab(r, caller)
+	v, err := d.view(r, caller)
 	if err != nil {
 		return err
 	}
-	sheet := page.Endpoint{Head: head, NoRollups: true}
-	recent, err := d.Deliveries.List(r.Context(), caller, delivery.Filter{EndpointID: e.ID}, "", recentRows)
-	if err != nil && !unavailable(err) {
+	e, err := d.Endpoints.Read(r.Context(), caller, r.PathValue("id"))
+	if err != nil {
 		return err
 	}
-	for _, one := range recent.Deliveries {
-		sheet.Recent = append(sheet.Recent, deliveryRow(v, one, nil))
-	}
-	health, err := d.health(r.Context(), caller, []string{e.ID})
-	if err != nil {
+	var secrets []endpoint.Secret
+	var recent delivery.Page
+	var health map[string]delivery.Health
+	var c charts
+	if err := together(r.Context(), func(ctx context.Context) (err error) {
+		secrets, err = d.Endpoints.Secrets(ctx, caller, e.ID)
+		return err
+	}, func(ctx context.Context) (err error) {
+		if recent, err = d.Deliveries.List(ctx, caller, delivery.Filter{EndpointID: e.ID}, "", recentRows); unavailable(err) {
+			return nil
+		}
+		return err
+	}, func(ctx context.Context) (err error) {
+		health, err = d.health(ctx, caller, []string{e.ID})
+		return err
+	}, func(ctx context.Context) (err error) {
+		if d.charted(caller) {
+			c, err = d.chart(ctx, v, e.ID, delivery.Day)
+		}
+		return err
+	}); err != nil {
 		return err
 	}
 	h, known := health[e.ID]
-	sheet.Unread = !known
-	sheet.Waiting, sheet.Strip = int64(h.Waiting.N), strip(h)
-	if d.Rollups && may(caller, account.DeliveriesRead) {
-		c, err := d.chart(r.Context(), v, e.ID, delivery.Day)
-		if err != nil {
-			return err
-		}
+	sheet := page.Endpoint{Head: headOf(v, e, secrets, h), NoRollups: true, Unread: !known, Waiting: int64(h.Waiting.N), WaitingMore: h.Waiting.More, Strip: strip(h)}
+	for _, one := range recent.Deliveries {
+		sheet.Recent = append(sheet.Recent, deliveryRow(v, one, nil))
+	}
+	if d.charted(caller) {
 		sheet.NoRollups, sheet.Unread = false, sheet.Unread || c.Failing
 		sheet.Delivered, sheet.Failed, sheet.P50, sheet.P95, sheet.Outcomes, sheet.Times = c.Delivered, c.Failed, about(c.P50), about(c.P95), c.Outcomes, c.Times
 	}

@@ -74,10 +74,21 @@ func endpointStamp(v view, e endpoint.Endpoint) (ui.Stamp, string) {
 
 // head is what all tabs of an endpoint show above them.
 func (d *Dashboard) head(ctx context.Context, v view, e endpoint.Endpoint) (page.EndpointHead, error) {
-	secrets, err := d.Endpoints.Secrets(ctx, v.caller, e.ID)
-	if err != nil {
+	var secrets []endpoint.Secret
+	var health map[string]delivery.Health
+	if err := together(ctx, func(ctx context.Context) (err error) {
+		secrets, err = d.Endpoints.Secrets(ctx, v.caller, e.ID)
+		return err
+	}, func(ctx context.Context) (err error) {
+		health, err = d.health(ctx, v.caller, []string{e.ID})
+		return err
+	}); err != nil {
 		return page.EndpointHead{}, err
 	}
+	return headOf(v, e, secrets, health[e.ID]), nil
+}
+
+func headOf(v view, e endpoint.Endpoint, secrets []endpoint.Secret, health delivery.Health) page.EndpointHead {
 	h := page.EndpointHead{
 		Endpoint: nameOf(e), URL: shownURL(e.URL), Active: e.State == endpoint.Active, MayManage: may(v.caller, account.EndpointsWrite),
 	}
@@ -85,18 +96,14 @@ func (d *Dashboard) head(ctx context.Context, v view, e endpoint.Endpoint) (page
 		h.Secrets = strconv.Itoa(len(secrets))
 	}
 	h.Stamp, h.Reason = endpointStamp(v, e)
-	health, err := d.health(ctx, v.caller, []string{e.ID})
-	if err != nil {
-		return page.EndpointHead{}, err
-	}
-	if stamp, reason, yes := failing(v, e, health[e.ID]); yes {
+	if stamp, reason, yes := failing(v, e, health); yes {
 		h.Stamp, h.Reason = stamp, reason
 	}
 	if h.Reason == "" && e.VerifiedAt != nil {
 		h.Reason = "verified on " + v.clock.Day(*e.VerifiedAt)
 	}
-	h.Alert = alert(v, e, health[e.ID])
-	return h, nil
+	h.Alert = alert(v, e, health)
+	return h
 }
 
 // alert is the banner of an endpoint that is off or failing: what that means for its events, and how it ends.

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"slices"
 
@@ -28,32 +29,59 @@ func (d *Dashboard) endpoints(w http.ResponseWriter, r *http.Request, caller acc
 	if err != nil {
 		return err
 	}
-	sheet := page.Endpoints{MayManage: may(caller, account.EndpointsWrite), NoRollups: true, Shown: ui.Count(int64(len(list)), "endpoint", "endpoints")}
+	sheet := page.Endpoints{MayManage: may(caller, account.EndpointsWrite), NoRollups: !d.charted(caller), Shown: ui.Count(int64(len(list)), "endpoint", "endpoints")}
 	if after != "" {
 		sheet.First = path.Endpoints()
 	}
 	if next != "" {
 		sheet.Next = path.EndpointsAt(next)
 	}
-	ids := make([]string, len(list))
-	for i, e := range list {
-		ids[i] = e.ID
-	}
-	health, err := d.health(r.Context(), caller, ids)
-	if err != nil {
+	var health map[string]delivery.Health
+	var totals map[string]delivery.Total
+	if err := together(r.Context(), func(ctx context.Context) (err error) {
+		health, err = d.health(ctx, caller, idsOf(list))
+		return err
+	}, func(ctx context.Context) (err error) {
+		if d.charted(caller) {
+			totals, err = d.totals(ctx, v, idsOf(list))
+		}
+		return err
+	}); err != nil {
 		return err
 	}
 	for _, e := range list {
-		sheet.Rows = append(sheet.Rows, endpointRow(v, e, health[e.ID]))
+		row, total := endpointRow(v, e, health[e.ID]), totals[e.ID]
+		row.Share, row.P95 = share(total), about(total.Responses.Quantile(.95))
+		sheet.Rows = append(sheet.Rows, row)
 	}
 	// What needs somebody comes first; within that, the newest.
 	slices.SortStableFunc(sheet.Rows, func(a, b page.EndpointRow) int { return cmp.Compare(urgency(a.Stamp), urgency(b.Stamp)) })
 	return d.show(w, r, v, http.StatusOK, sheet)
 }
 
+func idsOf(endpoints []endpoint.Endpoint) []string {
+	ids := make([]string, len(endpoints))
+	for i, e := range endpoints {
+		ids[i] = e.ID
+	}
+	return ids
+}
+
+// mostlyDelivered is the share of attempts above which the small picture of it is no warning.
+const mostlyDelivered = 0.99
+
+// share is how many of the attempts were delivered.
+func share(t delivery.Total) ui.ShareBar {
+	bar := ui.ShareBar{Part: t.Delivered, Whole: t.Delivered + t.Failed(), Tone: ui.Good}
+	if float64(bar.Part) < mostlyDelivered*float64(bar.Whole) {
+		bar.Tone = ui.Bad
+	}
+	return bar
+}
+
 // endpointRow is an endpoint in the list.
 func endpointRow(v view, e endpoint.Endpoint, h delivery.Health) page.EndpointRow {
-	row := page.EndpointRow{Endpoint: nameOf(e), P95: "–", Strip: strip(h), Waiting: int64(h.Waiting.N)}
+	row := page.EndpointRow{Endpoint: nameOf(e), P95: "–", Strip: strip(h), Waiting: int64(h.Waiting.N), WaitingMore: h.Waiting.More}
 	row.Stamp, row.Reason = endpointStamp(v, e)
 	if stamp, reason, yes := failing(v, e, h); yes {
 		row.Stamp, row.Reason = stamp, reason

@@ -22,24 +22,32 @@ func (d *Dashboard) overview(w http.ResponseWriter, r *http.Request, caller acco
 	if err != nil {
 		return err
 	}
-	endpoints, err := d.subscribable(r.Context(), caller)
-	if err != nil {
-		return err
-	}
 	span := spanOf(r.URL.Query().Get("range"))
-	sheet := page.Overview{Range: string(span), NoRollups: true, HasEndpoints: len(endpoints) > 0}
-	ids := make([]string, len(endpoints))
-	for i, e := range endpoints {
-		ids[i] = e.ID
-	}
-	health, err := d.health(r.Context(), caller, ids)
-	if err != nil {
+	var endpoints []endpoint.Endpoint
+	var health map[string]delivery.Health
+	var c charts
+	var newest []delivery.Delivery
+	if err := together(r.Context(), func(ctx context.Context) (err error) {
+		if endpoints, err = d.subscribable(ctx, caller); err == nil {
+			health, err = d.health(ctx, caller, idsOf(endpoints))
+		}
+		return err
+	}, func(ctx context.Context) (err error) {
+		if d.charted(caller) {
+			c, err = d.chart(ctx, v, "", span)
+		}
+		return err
+	}, func(ctx context.Context) (err error) {
+		newest, err = d.newest(ctx, caller)
+		return err
+	}); err != nil {
 		return err
 	}
-	sheet.Unread = health == nil && len(ids) > 0
+	sheet := page.Overview{Range: string(span), NoRollups: true, HasEndpoints: len(endpoints) > 0, Unread: health == nil && len(endpoints) > 0}
 	verified := false
 	for _, e := range endpoints {
 		sheet.Waiting += int64(health[e.ID].Waiting.N)
+		sheet.WaitingMore = sheet.WaitingMore || health[e.ID].Waiting.More
 		verified = verified || e.VerifiedAt != nil
 		if item, needs := attention(v, e, health[e.ID]); needs {
 			sheet.Attention = append(sheet.Attention, item)
@@ -49,17 +57,9 @@ func (d *Dashboard) overview(w http.ResponseWriter, r *http.Request, caller acco
 	sheet.Undelivered = max(v.frame.Undelivered, 0)
 	sheet.Unread = sheet.Unread || v.frame.Undelivered < 0
 	sheet.Steps = firstSteps(endpoints, verified)
-	if d.Rollups && len(endpoints) > 0 && may(caller, account.DeliveriesRead) {
-		c, err := d.chart(r.Context(), v, "", span)
-		if err != nil {
-			return err
-		}
+	if d.charted(caller) && len(endpoints) > 0 {
 		sheet.NoRollups, sheet.Unread = false, sheet.Unread || c.Failing
 		sheet.Delivered, sheet.Failed, sheet.P50, sheet.P95, sheet.Outcomes, sheet.Times = c.Delivered, c.Failed, rounded(c.P50), rounded(c.P95), c.Outcomes, c.Times
-	}
-	newest, err := d.newest(r.Context(), caller)
-	if err != nil {
-		return err
 	}
 	sheet.Live = withQuery(path.OverviewLive(), versionName, digest("", newest))
 	return d.show(w, r, v, http.StatusOK, sheet)
@@ -83,7 +83,7 @@ func attention(v view, e endpoint.Endpoint, h delivery.Health) (page.Attention, 
 	if stamp, reason, yes := failing(v, e, h); yes {
 		item.Stamp, item.Reason = stamp, sentence(reason)
 		if h.Waiting.N > 0 {
-			item.Reason += " " + ui.Count(int64(h.Waiting.N), "delivery waits.", "deliveries wait.")
+			item.Reason += " " + waits(h.Waiting)
 		}
 		item.Action = ui.Link{Text: "See the last attempts", Href: path.Deliveries(path.DeliveryFilter{Endpoint: e.ID})}
 		return item, true
@@ -98,6 +98,15 @@ func attention(v view, e endpoint.Endpoint, h delivery.Health) (page.Attention, 
 		item.Action = ui.Link{Text: "Enable…", Href: path.EndpointEnable(e.ID)}
 	}
 	return item, true
+}
+
+// waits is a sentence of its own about what waits.
+func waits(waiting delivery.Count) string {
+	text := ui.Count(int64(waiting.N), "delivery waits.", "deliveries wait.")
+	if waiting.More {
+		return "More than " + text
+	}
+	return text
 }
 
 // firstSteps is what a new tenant still has to do; nothing once a server has accepted something.

@@ -51,19 +51,23 @@ func (d *Dashboard) undelivered(w http.ResponseWriter, r *http.Request, caller a
 }
 
 func (d *Dashboard) fillParked(ctx context.Context, v view, sheet *page.Undelivered, after string) (int, error) {
-	parked, err := d.Deliveries.Parked(ctx, v.caller)
+	var parked delivery.Parked
 	var found delivery.Page
-	if err == nil {
+	var endpoints map[string]endpoint.Endpoint
+	err := together(ctx, func(ctx context.Context) (err error) {
+		parked, err = d.Deliveries.Parked(ctx, v.caller)
+		return err
+	}, func(ctx context.Context) (err error) {
 		found, err = d.listParked(ctx, v.caller, *sheet, after)
-	}
+		return err
+	}, func(ctx context.Context) (err error) {
+		endpoints, err = d.endpointsByID(ctx, v.caller)
+		return err
+	})
 	if unavailable(err) {
 		sheet.Failed = true
 		return http.StatusServiceUnavailable, nil
 	}
-	if err != nil {
-		return 0, err
-	}
-	endpoints, err := d.endpointsByID(ctx, v.caller)
 	if err != nil {
 		return 0, err
 	}

@@ -17,19 +17,21 @@ import (
 
 // Endpoint is the first tab of an endpoint: its figures and its recent deliveries.
 type Endpoint struct {
-	Head      EndpointHead
-	Waiting   int64
-	Oldest    ui.Moment // the oldest that waits
-	Delivered int64     // in 24 hours
-	Failed    int64     // attempts, in 24 hours
-	P50, P95  string
-	Unread    bool // the figures could not be loaded
-	NoRollups bool // there are no figures of the last 24 hours
-	Strip     ui.Strip
-	Outcomes  ui.Bars
-	Times     ui.Lines
-	Recent    []DeliveryRow
-	Live      string // address of the stream with the version that is shown; empty: without that
+	Head    EndpointHead
+	Waiting int64
+	// WaitingMore says that more wait: they were counted so far.
+	WaitingMore bool
+	Oldest      ui.Moment // the oldest that waits
+	Delivered   int64     // in 24 hours
+	Failed      int64     // attempts, in 24 hours
+	P50, P95    string
+	Unread      bool // the figures could not be loaded
+	NoRollups   bool // there are no figures of the last 24 hours
+	Strip       ui.Strip
+	Outcomes    ui.Bars
+	Times       ui.Lines
+	Recent      []DeliveryRow
+	Live        string // address of the stream with the version that is shown; empty: without that
 }
 
 func (p Endpoint) Page(frame ui.Frame) templ.Component {
@@ -68,7 +70,7 @@ func (p Endpoint) Page(frame ui.Frame) templ.Component {
 			var templ_7745c5c3_Var3 string
 			templ_7745c5c3_Var3, templ_7745c5c3_Err = templruntime.NewAttributeExpression(cmp.Or(p.Live, path.EndpointLive(p.Head.Endpoint.ID))).Resolve(ctx)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `page/endpoint.templ`, Line: 28, Col: 110}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `page/endpoint.templ`, Line: 30, Col: 110}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ_7745c5c3_Var3)
 			if templ_7745c5c3_Err != nil {
@@ -89,7 +91,7 @@ func (p Endpoint) Page(frame ui.Frame) templ.Component {
 			var templ_7745c5c3_Var4 string
 			templ_7745c5c3_Var4, templ_7745c5c3_Err = templruntime.NewAttributeExpression(path.Deliveries(path.DeliveryFilter{Endpoint: p.Head.Endpoint.ID})).ResolveURL(ctx)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `page/endpoint.templ`, Line: 33, Col: 81}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `page/endpoint.templ`, Line: 35, Col: 81}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ_7745c5c3_Var4)
 			if templ_7745c5c3_Err != nil {
@@ -119,7 +121,7 @@ func (p Endpoint) Page(frame ui.Frame) templ.Component {
 					var templ_7745c5c3_Var6 string
 					templ_7745c5c3_Var6, templ_7745c5c3_Err = templruntime.NewAttributeExpression(path.EndpointTest(p.Head.Endpoint.ID)).ResolveURL(ctx)
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `page/endpoint.templ`, Line: 37, Col: 76}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `page/endpoint.templ`, Line: 39, Col: 76}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ_7745c5c3_Var6)
 					if templ_7745c5c3_Err != nil {
@@ -218,7 +220,7 @@ func (p Endpoint) figures() templ.Component {
 				var templ_7745c5c3_Var9 string
 				templ_7745c5c3_Var9, templ_7745c5c3_Err = templ.JoinStringErrs(" ")
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `page/endpoint.templ`, Line: 58, Col: 16}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `page/endpoint.templ`, Line: 60, Col: 16}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var9))
 				if templ_7745c5c3_Err != nil {
@@ -235,7 +237,7 @@ func (p Endpoint) figures() templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = ui.Figure("Waiting", dash(p.Unread, ui.Number(p.Waiting))).Render(templ.WithChildren(ctx, templ_7745c5c3_Var8), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = ui.Figure("Waiting", dash(p.Unread, atLeast(ui.Number(p.Waiting), p.WaitingMore))).Render(templ.WithChildren(ctx, templ_7745c5c3_Var8), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -359,7 +361,7 @@ func (p Endpoint) rolled() templ.Component {
 			var templ_7745c5c3_Var15 string
 			templ_7745c5c3_Var15, templ_7745c5c3_Err = templ.JoinStringErrs(dash(p.Unread, p.P50))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `page/endpoint.templ`, Line: 84, Col: 49}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `page/endpoint.templ`, Line: 86, Col: 49}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var15))
 			if templ_7745c5c3_Err != nil {
@@ -439,6 +441,14 @@ func recentDeliveries(rows []DeliveryRow) templ.Component {
 		}
 		return nil
 	})
+}
+
+// atLeast says of a figure that there is more, when it was not counted to its end.
+func atLeast(figure string, more bool) string {
+	if more {
+		return "more than " + figure
+	}
+	return figure
 }
 
 // dash is what stands for a figure that could not be loaded: never a zero.
