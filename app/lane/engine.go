@@ -25,7 +25,6 @@ import (
 var (
 	sqlHold        = queries.SQL("LaneHold")
 	sqlCancelHeld  = queries.SQL("LaneCancelHeld")
-	sqlGone        = queries.SQL("EndpointGone")
 	sqlWorkerStart = queries.SQL("WorkerStart")
 	sqlWorkerBeat  = queries.SQL("WorkerBeat")
 	sqlWorkerStop  = queries.SQL("WorkerStop")
@@ -47,6 +46,8 @@ type Config struct {
 	Ring            *seal.Ring
 	Logger          *slog.Logger
 	UserAgent       string
+	// Teller, unless nil, is told what became of endpoints and deliveries.
+	Teller Teller
 	// Places is how many lanes run as River jobs at once in this process (the queue's MaxWorkers): when all are taken, others wait.
 	Places int
 	// Lease is how long this process's lanes are its own without a heartbeat; 5 s when zero. A heartbeat is sent every fifth of it.
@@ -85,6 +86,7 @@ type Engine struct {
 	mu    sync.Mutex
 	lanes map[string]*lane
 	cache map[string]*target
+	paces map[string]pace
 	lease *lease
 	idle  chan struct{} // closed and replaced when the last lane ends
 }
@@ -108,7 +110,7 @@ func New(c Config) *Engine {
 	if c.Random == nil {
 		c.Random = rand.Float64
 	}
-	e := &Engine{Config: c, pool: c.Pool, flushPool: c.FlushPool, waker: &Waker{Tickets: c.Tickets}, lanes: map[string]*lane{}, cache: map[string]*target{}}
+	e := &Engine{Config: c, pool: c.Pool, flushPool: c.FlushPool, waker: &Waker{Tickets: c.Tickets}, lanes: map[string]*lane{}, cache: map[string]*target{}, paces: map[string]pace{}}
 	e.controls = newBatcher(200, 0, e.steer)
 	e.fetches = newBatcher(100, 0, e.fetchAll)
 	e.targets = newBatcher(100, 0, e.readTargets)
@@ -168,7 +170,7 @@ func (e *Engine) Work(ctx context.Context, t Ticket) error {
 		kicked: make(chan struct{}, 1), hung: make(chan struct{}), done: make(chan struct{}),
 		onWire: map[string]time.Time{}, answered: map[string]struct{}{}}
 	e.mu.Lock()
-	l.target = e.cache[l.endpointID]
+	l.target, l.pace = e.cache[l.endpointID], e.paces[l.endpointID]
 	e.lanes[l.endpointID] = l
 	e.mu.Unlock()
 	// The lane lives as long as the lease, not as long as this job.
@@ -198,6 +200,7 @@ func (e *Engine) forget(l *lane) {
 		}
 		e.cache[l.endpointID] = l.target
 	}
+	e.keepPace(l.endpointID, l.pace)
 	l.mu.Unlock()
 	if len(e.lanes) == 0 && e.idle != nil {
 		close(e.idle)
@@ -397,23 +400,4 @@ func (e *Engine) hold(ctx context.Context, endpointID string) error {
 		}
 	}
 	return nil
-}
-
-// disableGone disables an endpoint whose address, url, answered 410, once.
-func (e *Engine) disableGone(ctx context.Context, l *lane, url string) {
-	err := db.Tx(ctx, e.pool, func(tx pgx.Tx) error {
-		if err := Lock(ctx, tx, l.endpointID); err != nil {
-			return err
-		}
-		var tenantID string
-		err := tx.QueryRow(ctx, sqlGone, l.endpointID, url).Scan(&tenantID)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return nil
-		}
-		return err
-	})
-	if err != nil {
-		// The next delivery meets the 410 again, and disables it then.
-		e.Logger.Error("cannot disable an endpoint that is gone", "endpoint_id", l.endpointID, "error", err)
-	}
 }

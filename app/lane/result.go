@@ -42,6 +42,10 @@ type result struct {
 	to        place // where it stands, once its delivery has moved
 	bodySize  int
 	bare      bool // record it without what the receiver chose: the database has refused that
+	ailing    bool // its endpoint was known to fail when it was answered
+	failures  int  // its lane had seen so many
+	// restraint is how its endpoint is sent to from now on, where the result has been held against its health.
+	restraint *restraint
 }
 
 const (
@@ -155,7 +159,10 @@ func (e *Engine) record(ctx context.Context, tx pgx.Tx, batch []*result, again, 
 	}
 	moved := map[time.Time][]*result{} // by the day of the attempt
 	var parked parkings
+	var ended []*result
+	watched := watched(fresh)
 	b := &pgx.Batch{}
+	watched.queueLook(b) // lanes are locked before deliveries
 	for day, m := range byDay {
 		of := day
 		if parents {
@@ -174,6 +181,7 @@ func (e *Engine) record(ctx context.Context, tx pgx.Tx, batch []*result, again, 
 				moved[r.day()] = append(moved[r.day()], r)
 				if r.verdict.action == actionExhausted && status == "undelivered" && !test {
 					parked.add(r)
+					ended = append(ended, r)
 				}
 			}
 			return rows.Err()
@@ -191,7 +199,14 @@ func (e *Engine) record(ctx context.Context, tx pgx.Tx, batch []*result, again, 
 			return err
 		}
 	}
-	return settle(ctx, tx, batch, &parked)
+	if err := settle(ctx, tx, batch, &parked); err != nil {
+		return err
+	}
+	news, err := e.treat(ctx, tx, watched)
+	if err != nil {
+		return err
+	}
+	return e.tell(ctx, tx, append(news, exhausted(ended)...))
 }
 
 // unseen is the part of batch whose attempts are not in the history.

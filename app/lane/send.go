@@ -25,8 +25,8 @@ func (l *lane) send(ctx context.Context, it item, t *target) {
 	e.gate.enter()
 	err := e.flushes.do(context.WithoutCancel(ctx), r)
 	e.gate.leave()
-	if err == nil && r.verdict.gone {
-		e.disableGone(context.WithoutCancel(ctx), l, t.url)
+	if err == nil {
+		l.heed(r.restraint, r.failures)
 	}
 	l.committed(it.DeliveryID)
 }
@@ -60,7 +60,7 @@ func (e *Engine) attempt(ctx context.Context, endpointID string, it *item, t *ta
 func (l *lane) refuses(it *item) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.lost || l.closed || l.inactive && it.Trigger != triggerTest
+	return l.lost || l.closed || (l.inactive || l.doorShut(l.e.Now())) && it.Trigger != triggerTest
 }
 
 func (l *lane) isLost() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.lost }
@@ -79,6 +79,11 @@ func (l *lane) answer(r *result) {
 		l.stranded++
 	}
 	if r.item.Trigger != triggerTest {
+		if r.out.Class != sender.Delivered {
+			l.ailing = true
+			l.failures++
+		}
+		r.ailing, r.failures = l.ailing, l.failures
 		switch {
 		case r.out.Class == sender.Delivered:
 			l.suspect, l.ok, l.proven = false, true, true
