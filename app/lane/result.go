@@ -88,6 +88,7 @@ func (e *Engine) flushOnce(ctx context.Context, batch []*result) error {
 		err := db.Tx(ctx, e.flushPool, func(tx pgx.Tx) error { return e.record(ctx, tx, batch, again, parents) })
 		switch {
 		case err == nil:
+			e.metrics.flushed(batch)
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()

@@ -12,7 +12,7 @@ import (
 // send makes one attempt and sees it recorded.
 func (l *lane) send(ctx context.Context, it item, t *target) {
 	e := l.e
-	started := e.Now()
+	started := e.stamp(e.Now())
 	r := &result{lane: l, item: it, target: t, attemptID: id.New(id.Attempt, started), started: started, worker: e.WorkerID()}
 	r.out = e.attempt(ctx, l.endpointID, &it, t, r)
 	if r.out.Class == sender.Canceled && (l.isLost() || !r.out.Sent) {
@@ -20,7 +20,7 @@ func (l *lane) send(ctx context.Context, it item, t *target) {
 		l.dropped(it.DeliveryID)
 		return
 	}
-	r.verdict = judge(t.policy, &it, &r.out, e.Random(), e.Now())
+	r.verdict = judge(t.policy, &it, &r.out, e.Random(), e.stamp(e.Now()))
 	l.answer(r)
 	e.gate.enter()
 	err := e.flushes.do(context.WithoutCancel(ctx), r)

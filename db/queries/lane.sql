@@ -272,14 +272,15 @@ select count(*)::integer from moved;
 update endpoints set verified_at = statement_timestamp() where id = $1 and url = $2 and verified_at is null;
 
 -- name: WorkerStart
--- all tenants: this process joins.
-insert into workers (id, lease_until, host, pid) values ($1, statement_timestamp() + $2::interval, $3, $4);
+-- all tenants: this process joins; it learns what time it is here.
+insert into workers (id, lease_until, host, pid) values ($1, statement_timestamp() + $2::interval, $3, $4)
+returning clock_timestamp();
 
 -- name: WorkerBeat
--- all tenants: no row when the lease has run out: then this process must come back under a new id.
+-- all tenants: no row when the lease has run out: then this process must come back under a new id. It learns what time it is here.
 update workers set lease_until = statement_timestamp() + $2::interval
 where id = $1 and lease_until > statement_timestamp()
-returning 1;
+returning clock_timestamp();
 
 -- name: WorkerAlive
 -- all tenants: whether a process may take lanes.
