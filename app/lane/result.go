@@ -160,6 +160,7 @@ func (e *Engine) record(ctx context.Context, tx pgx.Tx, batch []*result, again, 
 	}
 	moved := map[time.Time][]*result{} // by the day of the attempt
 	var parked parkings
+	var rolled []Rolled
 	var ended []*result
 	watched := watched(fresh)
 	b := &pgx.Batch{}
@@ -180,6 +181,8 @@ func (e *Engine) record(ctx context.Context, tx pgx.Tx, batch []*result, again, 
 				r := byID[deliveryID]
 				r.to = to
 				moved[r.day()] = append(moved[r.day()], r)
+				rolled = append(rolled, Rolled{TenantID: to.tenantID, EndpointID: to.endpointID, Started: r.started, Class: sender.Class(r.class()), Code: r.out.Status,
+					Total: r.out.Total, Test: test})
 				if r.verdict.action == actionExhausted && status == "undelivered" && !test {
 					parked.add(r)
 					ended = append(ended, r)
@@ -200,7 +203,7 @@ func (e *Engine) record(ctx context.Context, tx pgx.Tx, batch []*result, again, 
 			return err
 		}
 	}
-	if err := settle(ctx, tx, batch, &parked); err != nil {
+	if err := settle(ctx, tx, batch, &parked, rolled); err != nil {
 		return err
 	}
 	news, err := e.treat(ctx, tx, watched)
@@ -228,8 +231,8 @@ func unseen(ctx context.Context, tx pgx.Tx, batch []*result) ([]*result, error) 
 	return slices.DeleteFunc(slices.Clone(batch), func(r *result) bool { return slices.Contains(seen, r.attemptID) }), nil
 }
 
-// settle removes from table due what is done and sets the next time of the rest.
-func settle(ctx context.Context, tx pgx.Tx, batch []*result, parked *parkings) error {
+// settle removes from table due what is done, sets the next time of the rest, and counts what was recorded for the charts.
+func settle(ctx context.Context, tx pgx.Tx, batch []*result, parked *parkings, rolled []Rolled) error {
 	var done, dropped []string
 	var retry retries
 	for _, r := range batch {
@@ -256,6 +259,7 @@ func settle(ctx context.Context, tx pgx.Tx, batch []*result, parked *parkings) e
 	if len(dropped) > 0 {
 		b.Queue(sqlParkedDrop, dropped)
 	}
+	Rollup(b, rolled)
 	return tx.SendBatch(ctx, b).Close()
 }
 
