@@ -42,6 +42,7 @@ func init() {
 	layers["app/lane"] = slices.Concat(storage, pure)
 	layers["app/outbox"] = slices.Concat(storage, []string{"app/lane"})
 	layers["app/endpoint"] = slices.Concat(storage, pure, []string{"app/account", "app/outbox"})
+	layers["app/alert"] = slices.Concat(storage, pure, []string{"app/account", "app/notice", "app/outbox", "app/lane"})
 	layers["app/catalog"] = slices.Concat(storage, pure, []string{"app/account"})
 	layers["app/delivery"] = slices.Concat(storage, pure, []string{"app/account", "app/catalog"})
 	layers["app/idempotency"] = slices.Concat(storage, []string{"app/seal"})
@@ -58,7 +59,7 @@ func init() {
 	layers["web/api"] = slices.Concat(storage, pure, operations, []string{"web/path"})
 	layers["web/dashboard"] = slices.Concat(storage, pure, operations, view, []string{"web/page"})
 	layers["web"] = slices.Concat(storage, pure, operations, view, []string{"web/page", "web/page/gallery", "web/api", "web/dashboard"})
-	layers["app/server"] = slices.Concat(storage, pure, operations, []string{"db/embedded", "jobs", "web", "web/api", "web/dashboard", "web/page/gallery", "assets"})
+	layers["app/server"] = slices.Concat(storage, pure, operations, []string{"app/alert", "db/embedded", "jobs", "web", "web/api", "web/dashboard", "web/page/gallery", "assets"})
 	layers["app/demo"] = slices.Concat(layers["app/server"], []string{"app/server", "app/receive", "web/path"})
 	layers["app"] = slices.Concat(storage, pure, operations, []string{"app/server", "app/demo", "app/doctor", "app/listen", "db/embedded"})
 }

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"context"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -16,6 +17,8 @@ type Chores struct {
 	// Deliveries works on catch-ups; nil: this process does not.
 	Deliveries *delivery.Service
 	Mails      *Mails // nil: this process sends no mails
+	// Digest mails what became undelivered in hours that are over; nil: this process does not.
+	Digest func(ctx context.Context) (int, error)
 }
 
 func (c *Chores) register(known *river.Workers) {
@@ -24,6 +27,9 @@ func (c *Chores) register(known *river.Workers) {
 	if c.Deliveries != nil {
 		river.AddWorker(known, &RecoverWorker{Deliveries: c.Deliveries})
 		river.AddWorker(known, &RecoverSweepWorker{Deliveries: c.Deliveries})
+	}
+	if c.Digest != nil {
+		river.AddWorker(known, &DigestWorker{Digest: c.Digest})
 	}
 }
 
@@ -39,6 +45,9 @@ func (c *Chores) periodic() []*river.PeriodicJob {
 	}
 	if c.Deliveries != nil {
 		chores = append(chores, every(15*time.Second, RecoverSweepArgs{}))
+	}
+	if c.Digest != nil {
+		chores = append(chores, every(5*time.Minute, DigestArgs{}))
 	}
 	return chores
 }

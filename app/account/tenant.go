@@ -114,6 +114,9 @@ func (s *Service) checkTenant(uid string, in TenantInput) error {
 	return wrong.OrNil()
 }
 
+// ValidUID reports whether a tenant may have this uid.
+func ValidUID(uid string) bool { return uidForm.MatchString(uid) }
+
 // ValidTimeZone reports whether name is an IANA time zone. "Local" is not: it is the server's, and nobody's.
 func ValidTimeZone(name string) bool {
 	if name == "" || name == "Local" || len(name) > 64 {

@@ -10,11 +10,14 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/jackc/pgx/v5"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
+	"waybill/app/account"
 	"waybill/app/fault"
 	"waybill/db/queries"
 )
@@ -185,6 +188,37 @@ func (c *Types) Enforce(ctx context.Context, payloads []Payload) error {
 		}
 	}
 	return wrong.OrNil()
+}
+
+// Breaks says where an event does not match the schema that is enforced of its type now, with fields named as in the API: data.weight. Nothing for
+// an event that matches, for a type that is not enforced, for a test event, and for an event of an earlier version, whose schema is not known any more. Only
+// what was published in SQL, or before the schema was enforced as it is, can break it. It needs catalog:read.
+func (c *Types) Breaks(ctx context.Context, caller account.Caller, event Event) ([]fault.Field, error) {
+	if err := caller.Can(account.CatalogRead); err != nil {
+		return nil, err
+	}
+	if event.Test || !validType(event.Type) {
+		return nil, nil
+	}
+	rules, err := c.enforced(ctx, []string{event.Type})
+	rule, is := rules[event.Type]
+	switch {
+	case err != nil || !is || event.Version < rule.version:
+		return nil, err
+	case event.Version > rule.version:
+		return []fault.Field{{Name: "version", Detail: fmt.Sprintf("must be %d, the version of %s that is in force", rule.version, event.Type)}}, nil
+	}
+	var envelope struct {
+		Data jsontext.Value `json:"data"`
+	}
+	if err := json.Unmarshal(event.Body, &envelope, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
+		return nil, fmt.Errorf("read the data of an event: %w", err)
+	}
+	wrong := validate(rule.schema, envelope.Data)
+	for i := range wrong {
+		wrong[i].Name = "data" + wrong[i].Name
+	}
+	return wrong, nil
 }
 
 type rule struct {

@@ -161,3 +161,53 @@ func importError(types *Types, t *testing.T, caller account.Caller, in ...NamedT
 	_, err := types.Import(t.Context(), caller, in)
 	return err
 }
+
+func TestWhatBreaksAnEnforcedSchemaIsFlagged(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	types, platform := s.types()
+	put := func(name string, enforced bool) {
+		t.Helper()
+		in := EventTypeInput{Schema: []byte(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`), Enforced: enforced, SchemaVersion: 2}
+		if _, err := types.EventTypePut(t.Context(), platform, name, in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("order.paid", true)
+	put("order.free", false)
+	event := func(change func(*Event)) Event {
+		e := Event{Type: "order.paid", Version: 2, Body: []byte(`{"id":"x","data":{"n":"1","n":"2"}}`)}
+		change(&e)
+		return e
+	}
+	for name, c := range map[string]struct {
+		event Event
+		want  string
+	}{
+		"wrong":              {event(func(e *Event) { e.Body = []byte(`{"id":"x","data":{"n":"1"}}`) }), "data.n"},
+		"missing":            {event(func(e *Event) { e.Body = []byte(`{"id":"x","data":{}}`) }), "data"},
+		"right":              {event(func(e *Event) { e.Body = []byte(`{"id":"x","data":{"n":1}}`) }), ""},
+		"a name twice":       {event(func(*Event) {}), "data.n"},
+		"of a later version": {event(func(e *Event) { e.Version = 3 }), "version"},
+		"of an earlier one":  {event(func(e *Event) { e.Version = 1 }), ""},
+		"a test":             {event(func(e *Event) { e.Test = true }), ""},
+		"not enforced":       {event(func(e *Event) { e.Type = "order.free" }), ""},
+		"unknown":            {event(func(e *Event) { e.Type = "order.unknown" }), ""},
+	} {
+		got, err := types.Breaks(t.Context(), s.caller, c.event)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		where := ""
+		for _, field := range got {
+			where += field.Name
+		}
+		if where != c.want {
+			t.Errorf("%s: %v, want %q", name, got, c.want)
+		}
+	}
+	if _, err := types.Breaks(t.Context(), account.Caller{}, event(func(*Event) {})); fault.KindOf(err) != fault.Unauthenticated {
+		t.Errorf("whoever may not read the catalog is told: %v", err)
+	}
+}

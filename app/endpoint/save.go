@@ -108,7 +108,7 @@ func (s *Service) Create(ctx context.Context, caller account.Caller, in Input) (
 	return Created{Endpoint: made, Secret: seal.Secret(keys[0].Reveal())}, nil
 }
 
-// Update changes an endpoint of the caller's tenant. A changed URL is unverified again. When Update returns, no new request starts under the old
+// Update changes an endpoint of the caller's tenant. A changed URL is unverified again, and what failed at the old one counts no more. When Update returns, no new request starts under the old
 // settings. It needs endpoints:write.
 func (s *Service) Update(ctx context.Context, caller account.Caller, endpointID string, change Change) (Endpoint, error) {
 	if err := caller.Can(account.EndpointsWrite); err != nil {
@@ -154,6 +154,11 @@ func (s *Service) Update(ctx context.Context, caller account.Caller, endpointID 
 			e.RatePerSecond, e.Preset, change.Headers != nil).Scan(&rev)
 		if err != nil {
 			return 0, fmt.Errorf("update endpoint: %w", err)
+		}
+		if found.URL != e.URL {
+			if err := forgetHealth(ctx, tx, found); err != nil {
+				return 0, err
+			}
 		}
 		return rev, s.Audit.Record(ctx, tx, caller, "endpoint.changed", e.ID, detail)
 	})

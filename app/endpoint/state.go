@@ -15,6 +15,7 @@ import (
 var (
 	endpointSetState = queries.SQL("EndpointSetState")
 	endpointDelete   = queries.SQL("EndpointDelete")
+	healthForget     = queries.SQL("HealthForget")
 )
 
 // Follows says whether a state may be put in place of another by hand. A state may always follow itself, and then nothing changes.
@@ -41,7 +42,8 @@ func (s *Service) Disable(ctx context.Context, caller account.Caller, endpointID
 	return s.setState(ctx, caller, endpointID, Disabled, "endpoint.disabled")
 }
 
-// Enable sends again what comes from now on. What is held stays held until it is recovered. It needs endpoints:write.
+// Enable sends again what comes from now on, without regard to what failed before. What is held stays held until it is recovered. It needs
+// endpoints:write.
 func (s *Service) Enable(ctx context.Context, caller account.Caller, endpointID string) (Endpoint, error) {
 	return s.setState(ctx, caller, endpointID, Active, "endpoint.enabled")
 }
@@ -70,8 +72,21 @@ func (s *Service) setState(ctx context.Context, caller account.Caller, endpointI
 		if err != nil {
 			return 0, fmt.Errorf("set state of endpoint: %w", err)
 		}
+		if to == Active {
+			if err := forgetHealth(ctx, tx, found); err != nil {
+				return 0, err
+			}
+		}
 		return rev, s.Audit.Record(ctx, tx, caller, action, found.ID, map[string]any{"state": [2]any{found.State, to}})
 	})
+}
+
+// forgetHealth makes an endpoint start clean: no failure of before counts, no circuit is open, nothing is held back.
+func forgetHealth(ctx context.Context, tx pgx.Tx, e Endpoint) error {
+	if _, err := tx.Exec(ctx, healthForget, e.TenantID, e.ID); err != nil {
+		return fmt.Errorf("forget health of endpoint: %w", err)
+	}
+	return nil
 }
 
 // Delete ends an endpoint: what is due to it or held for it is cancelled, its history stays, its secrets are gone. It needs endpoints:write.

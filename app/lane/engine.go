@@ -25,7 +25,6 @@ import (
 var (
 	sqlHold        = queries.SQL("LaneHold")
 	sqlCancelHeld  = queries.SQL("LaneCancelHeld")
-	sqlGone        = queries.SQL("EndpointGone")
 	sqlWorkerStart = queries.SQL("WorkerStart")
 	sqlWorkerBeat  = queries.SQL("WorkerBeat")
 	sqlWorkerStop  = queries.SQL("WorkerStop")
@@ -47,6 +46,8 @@ type Config struct {
 	Ring            *seal.Ring
 	Logger          *slog.Logger
 	UserAgent       string
+	// Teller, unless nil, is told what became of endpoints and deliveries.
+	Teller Teller
 	// Places is how many lanes run as River jobs at once in this process (the queue's MaxWorkers): when all are taken, others wait.
 	Places int
 	// Lease is how long this process's lanes are its own without a heartbeat; 5 s when zero. A heartbeat is sent every fifth of it.
@@ -76,6 +77,8 @@ type Engine struct {
 	targets  *batcher[*targetRead]
 	flushes  *batcher[*result]
 
+	born     time.Time    // what heartbeats are measured from: a step of the wall clock does not lengthen a lease
+	offset   atomic.Int64 // nanoseconds from this machine's clock to the database's, while it is more than a few seconds
 	draining atomic.Bool
 	gate     gate
 	detached atomic.Int64
@@ -85,6 +88,7 @@ type Engine struct {
 	mu    sync.Mutex
 	lanes map[string]*lane
 	cache map[string]*target
+	paces map[string]pace
 	lease *lease
 	idle  chan struct{} // closed and replaced when the last lane ends
 }
@@ -92,7 +96,7 @@ type Engine struct {
 // lease is this process's membership in table workers, under one id.
 type lease struct {
 	id     string
-	beat   atomic.Int64 // Unix nanoseconds before the last heartbeat that succeeded was sent
+	beat   atomic.Int64 // nanoseconds from the engine's birth to before the last heartbeat that succeeded was sent
 	ctx    context.Context
 	cancel context.CancelFunc
 }
@@ -108,7 +112,8 @@ func New(c Config) *Engine {
 	if c.Random == nil {
 		c.Random = rand.Float64
 	}
-	e := &Engine{Config: c, pool: c.Pool, flushPool: c.FlushPool, waker: &Waker{Tickets: c.Tickets}, lanes: map[string]*lane{}, cache: map[string]*target{}}
+	e := &Engine{Config: c, pool: c.Pool, flushPool: c.FlushPool, waker: &Waker{Tickets: c.Tickets}, lanes: map[string]*lane{}, cache: map[string]*target{}, paces: map[string]pace{}}
+	e.born = c.Now()
 	e.controls = newBatcher(200, 0, e.steer)
 	e.fetches = newBatcher(100, 0, e.fetchAll)
 	e.targets = newBatcher(100, 0, e.readTargets)
@@ -168,7 +173,7 @@ func (e *Engine) Work(ctx context.Context, t Ticket) error {
 		kicked: make(chan struct{}, 1), hung: make(chan struct{}), done: make(chan struct{}),
 		onWire: map[string]time.Time{}, answered: map[string]struct{}{}}
 	e.mu.Lock()
-	l.target = e.cache[l.endpointID]
+	l.target, l.pace = e.cache[l.endpointID], e.paces[l.endpointID]
 	e.lanes[l.endpointID] = l
 	e.mu.Unlock()
 	// The lane lives as long as the lease, not as long as this job.
@@ -198,6 +203,7 @@ func (e *Engine) forget(l *lane) {
 		}
 		e.cache[l.endpointID] = l.target
 	}
+	e.keepPace(l.endpointID, l.pace)
 	l.mu.Unlock()
 	if len(e.lanes) == 0 && e.idle != nil {
 		close(e.idle)
@@ -273,10 +279,12 @@ func (e *Engine) Join(ctx context.Context) error {
 		host = "unknown"
 	}
 	l := &lease{id: id.New(id.Worker, e.Now())}
-	l.beat.Store(e.Now().UnixNano())
-	if _, err := e.pool.Exec(ctx, sqlWorkerStart, l.id, e.Lease, host, os.Getpid()); err != nil {
+	l.beat.Store(int64(e.Now().Sub(e.born)))
+	var there time.Time
+	if err := e.pool.QueryRow(ctx, sqlWorkerStart, l.id, e.Lease, host, os.Getpid()).Scan(&there); err != nil {
 		return fmt.Errorf("join the workers: %w", err)
 	}
+	e.compareClocks(e.Now(), there)
 	l.ctx, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	e.mu.Lock()
 	e.lease = l
@@ -289,16 +297,37 @@ func (e *Engine) currentLease() *lease { e.mu.Lock(); defer e.mu.Unlock(); retur
 // WorkerID is the id under which this process holds lanes now.
 func (e *Engine) WorkerID() string { return e.currentLease().id }
 
+// clockTolerance is how far this machine's clock may be from the database's before the latter is used: receivers refuse a signature that is minutes off.
+const clockTolerance = 5 * time.Second
+
+// compareClocks notes how far the database's clock, there, is from this machine's, and says so when that begins or ends.
+func (e *Engine) compareClocks(here, there time.Time) {
+	apart := there.Sub(here.Round(0))
+	if apart.Abs() < clockTolerance {
+		apart = 0
+	}
+	before := time.Duration(e.offset.Swap(int64(apart)))
+	switch {
+	case before == 0 && apart != 0:
+		e.Logger.Error("this machine's clock is wrong; attempts are stamped and signed by the database's until it is set", "seconds", -apart.Seconds())
+	case before != 0 && apart == 0:
+		e.Logger.Info("this machine's clock is right again")
+	}
+}
+
+// stamp is a moment of this machine's clock as the database would have called it: what is signed, shown and put into ids.
+func (e *Engine) stamp(here time.Time) time.Time { return here.Add(time.Duration(e.offset.Load())) }
+
 // alive says that the lease has a fifth of its time left at least: enough to stop in.
 func (e *Engine) alive(now time.Time) bool {
-	return now.UnixNano()-e.currentLease().beat.Load() < int64(e.Lease)*4/5
+	return now.Sub(e.born)-time.Duration(e.currentLease().beat.Load()) < e.Lease*4/5
 }
 
 // patience is how long a heartbeat that is sent now may take: not beyond the moment at which the lanes must stop, so that a database that neither
 // answers nor refuses does not keep requests on the wire until others take the lanes. A process that was itself suspended until after that
 // moment asks once more, shortly: the lease may not be over yet.
-func (l *lease) patience(now time.Time, length time.Duration) time.Duration {
-	left := length*4/5 - time.Duration(now.UnixNano()-l.beat.Load())
+func (l *lease) patience(now, length time.Duration) time.Duration {
+	left := length*4/5 - (now - time.Duration(l.beat.Load()))
 	if left <= 0 {
 		return length / 10
 	}
@@ -318,12 +347,13 @@ func (e *Engine) beatLoop(ctx context.Context) {
 		}
 		l := e.currentLease()
 		sent := e.Now()
-		beat, cancel := context.WithTimeout(ctx, l.patience(sent, e.Lease))
-		var one int
-		err := e.pool.QueryRow(beat, sqlWorkerBeat, l.id, e.Lease).Scan(&one)
+		beat, cancel := context.WithTimeout(ctx, l.patience(sent.Sub(e.born), e.Lease))
+		var there time.Time
+		err := e.pool.QueryRow(beat, sqlWorkerBeat, l.id, e.Lease).Scan(&there)
 		cancel()
 		if err == nil {
-			l.beat.Store(sent.UnixNano())
+			e.compareClocks(sent, there)
+			l.beat.Store(int64(sent.Sub(e.born)))
 			continue
 		}
 		if e.alive(e.Now()) && !errors.Is(err, pgx.ErrNoRows) {
@@ -397,23 +427,4 @@ func (e *Engine) hold(ctx context.Context, endpointID string) error {
 		}
 	}
 	return nil
-}
-
-// disableGone disables an endpoint whose address, url, answered 410, once.
-func (e *Engine) disableGone(ctx context.Context, l *lane, url string) {
-	err := db.Tx(ctx, e.pool, func(tx pgx.Tx) error {
-		if err := Lock(ctx, tx, l.endpointID); err != nil {
-			return err
-		}
-		var tenantID string
-		err := tx.QueryRow(ctx, sqlGone, l.endpointID, url).Scan(&tenantID)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return nil
-		}
-		return err
-	})
-	if err != nil {
-		// The next delivery meets the 410 again, and disables it then.
-		e.Logger.Error("cannot disable an endpoint that is gone", "endpoint_id", l.endpointID, "error", err)
-	}
 }

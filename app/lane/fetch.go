@@ -44,12 +44,15 @@ type fetch struct {
 	held       []string // ids handed out before and not yet committed
 	from       *mark    // where the last fetch ended; nil: from the start
 	applied    int64    // the revision of the endpoint the lane works with
+	asked      time.Time
 
 	found  bool
 	rev    int64
 	preset string // of the endpoint or its tenant, whose change does not touch the revision
 	sends  bool   // the endpoint is active
 	open   bool   // its door (not_before) is open
+	limit  int    // requests at once, by its health
+	ailing bool   // its successes matter to its health
 	// waiters: other lanes of the tenant are blocked by its cap.
 	waiters bool
 	cap     int // the tenant's
@@ -143,7 +146,8 @@ func scanFetch(rows pgx.Rows, byID map[string]*fetch) error {
 		rev                  *int64
 		preset               *string
 		sends, open, waiters *bool
-		tenantCap            *int32
+		ailing               *bool
+		tenantCap, limit     *int32
 		delivery, eventID    *string
 		trigger, form        *string
 		day                  *time.Time
@@ -156,11 +160,12 @@ func scanFetch(rows pgx.Rows, byID map[string]*fetch) error {
 		next                 *time.Time
 		priority             *int16
 	)
-	_, err := pgx.ForEachRow(rows, []any{&endpointID, &rev, &preset, &sends, &open, &waiters, &tenantCap, &delivery, &day, &position, &eventID, &trigger, &failures,
+	_, err := pgx.ForEachRow(rows, []any{&endpointID, &rev, &preset, &sends, &open, &waiters, &tenantCap, &limit, &ailing, &delivery, &day, &position, &eventID, &trigger, &failures,
 		&unknowns, &resumes, &requestedBy, &form, &body, &next, &waited, &priority}, func() error {
 		f := byID[endpointID]
 		if delivery == nil {
 			f.found, f.rev, f.preset, f.sends, f.open, f.waiters, f.cap = true, *rev, *preset, *sends, *open, *waiters, int(*tenantCap)
+			f.limit, f.ailing = int(*limit), *ailing
 			return nil
 		}
 		it := item{DeliveryID: *delivery, Day: *day, Position: *position, EventID: *eventID, Trigger: *trigger, Failures: int(*failures),

@@ -42,6 +42,10 @@ type result struct {
 	to        place // where it stands, once its delivery has moved
 	bodySize  int
 	bare      bool // record it without what the receiver chose: the database has refused that
+	ailing    bool // its endpoint was known to fail when it was answered
+	failures  int  // its lane had seen so many
+	// restraint is how its endpoint is sent to from now on, where the result has been held against its health.
+	restraint *restraint
 }
 
 const (
@@ -84,6 +88,7 @@ func (e *Engine) flushOnce(ctx context.Context, batch []*result) error {
 		err := db.Tx(ctx, e.flushPool, func(tx pgx.Tx) error { return e.record(ctx, tx, batch, again, parents) })
 		switch {
 		case err == nil:
+			e.metrics.flushed(batch)
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -155,7 +160,11 @@ func (e *Engine) record(ctx context.Context, tx pgx.Tx, batch []*result, again, 
 	}
 	moved := map[time.Time][]*result{} // by the day of the attempt
 	var parked parkings
+	var rolled []Rolled
+	var ended []*result
+	watched := watched(fresh)
 	b := &pgx.Batch{}
+	watched.queueLook(b) // lanes are locked before deliveries
 	for day, m := range byDay {
 		of := day
 		if parents {
@@ -172,8 +181,11 @@ func (e *Engine) record(ctx context.Context, tx pgx.Tx, batch []*result, again, 
 				r := byID[deliveryID]
 				r.to = to
 				moved[r.day()] = append(moved[r.day()], r)
+				rolled = append(rolled, Rolled{TenantID: to.tenantID, EndpointID: to.endpointID, Started: r.started, Class: sender.Class(r.class()), Code: r.out.Status,
+					Total: r.out.Total, Test: test})
 				if r.verdict.action == actionExhausted && status == "undelivered" && !test {
 					parked.add(r)
+					ended = append(ended, r)
 				}
 			}
 			return rows.Err()
@@ -191,7 +203,14 @@ func (e *Engine) record(ctx context.Context, tx pgx.Tx, batch []*result, again, 
 			return err
 		}
 	}
-	return settle(ctx, tx, batch, &parked)
+	if err := settle(ctx, tx, batch, &parked, rolled); err != nil {
+		return err
+	}
+	news, err := e.treat(ctx, tx, watched)
+	if err != nil {
+		return err
+	}
+	return e.tell(ctx, tx, append(news, exhausted(ended)...))
 }
 
 // unseen is the part of batch whose attempts are not in the history.
@@ -212,8 +231,8 @@ func unseen(ctx context.Context, tx pgx.Tx, batch []*result) ([]*result, error) 
 	return slices.DeleteFunc(slices.Clone(batch), func(r *result) bool { return slices.Contains(seen, r.attemptID) }), nil
 }
 
-// settle removes from table due what is done and sets the next time of the rest.
-func settle(ctx context.Context, tx pgx.Tx, batch []*result, parked *parkings) error {
+// settle removes from table due what is done, sets the next time of the rest, and counts what was recorded for the charts.
+func settle(ctx context.Context, tx pgx.Tx, batch []*result, parked *parkings, rolled []Rolled) error {
 	var done, dropped []string
 	var retry retries
 	for _, r := range batch {
@@ -240,6 +259,7 @@ func settle(ctx context.Context, tx pgx.Tx, batch []*result, parked *parkings) e
 	if len(dropped) > 0 {
 		b.Queue(sqlParkedDrop, dropped)
 	}
+	Rollup(b, rolled)
 	return tx.SendBatch(ctx, b).Close()
 }
 

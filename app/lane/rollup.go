@@ -25,7 +25,7 @@ type Rolled struct {
 
 // RollupsKept says whether results are counted as they are recorded. While they are not, pages show no charts: of what was not counted they would say
 // that nothing was sent.
-const RollupsKept = false
+const RollupsKept = true
 
 // rollupSlot is the width of a row of table rollups: every time zone differs from UTC by a multiple of it.
 const rollupSlot = 15 * time.Minute

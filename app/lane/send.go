@@ -12,7 +12,7 @@ import (
 // send makes one attempt and sees it recorded.
 func (l *lane) send(ctx context.Context, it item, t *target) {
 	e := l.e
-	started := e.Now()
+	started := e.stamp(e.Now())
 	r := &result{lane: l, item: it, target: t, attemptID: id.New(id.Attempt, started), started: started, worker: e.WorkerID()}
 	r.out = e.attempt(ctx, l.endpointID, &it, t, r)
 	if r.out.Class == sender.Canceled && (l.isLost() || !r.out.Sent) {
@@ -20,13 +20,13 @@ func (l *lane) send(ctx context.Context, it item, t *target) {
 		l.dropped(it.DeliveryID)
 		return
 	}
-	r.verdict = judge(t.policy, &it, &r.out, e.Random(), e.Now())
+	r.verdict = judge(t.policy, &it, &r.out, e.Random(), e.stamp(e.Now()))
 	l.answer(r)
 	e.gate.enter()
 	err := e.flushes.do(context.WithoutCancel(ctx), r)
 	e.gate.leave()
-	if err == nil && r.verdict.gone {
-		e.disableGone(context.WithoutCancel(ctx), l, t.url)
+	if err == nil {
+		l.heed(r.restraint, r.failures)
 	}
 	l.committed(it.DeliveryID)
 }
@@ -60,7 +60,7 @@ func (e *Engine) attempt(ctx context.Context, endpointID string, it *item, t *ta
 func (l *lane) refuses(it *item) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.lost || l.closed || l.inactive && it.Trigger != triggerTest
+	return l.lost || l.closed || (l.inactive || l.doorShut(l.e.Now())) && it.Trigger != triggerTest
 }
 
 func (l *lane) isLost() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.lost }
@@ -79,6 +79,11 @@ func (l *lane) answer(r *result) {
 		l.stranded++
 	}
 	if r.item.Trigger != triggerTest {
+		if r.out.Class != sender.Delivered {
+			l.ailing = true
+			l.failures++
+		}
+		r.ailing, r.failures = l.ailing, l.failures
 		switch {
 		case r.out.Class == sender.Delivered:
 			l.suspect, l.ok, l.proven = false, true, true

@@ -40,6 +40,13 @@ type lane struct {
 	lastAnswer time.Time
 	stranded   int       // attempts in a row that our own proxy failed
 	proxyAt    time.Time // until then none is started: one at a time finds out whether the proxy is back
+	limit      int       // of requests at once, by the endpoint's health; 0: not known yet
+	shut       bool      // its door was shut when the row was last looked at
+	shutUntil  time.Time // it is, by a commit of ours
+	marked     time.Time // when a commit of ours last said so
+	ailing     bool      // successes are held against its health as well
+	failures   int       // answered
+	pace       pace
 	fetching   bool
 	largest    int // bytes of the largest body fetched
 	cap        int // the tenant's, when it was last read
@@ -106,6 +113,7 @@ func (l *lane) run(ctx context.Context) {
 	nextFetch, poll, ask, more, busy := now, pollFirst, 2*l.slots, true, now
 	var lookedAt, fetchedAt time.Time // the last fetch, and the last one for which there was too little to do
 	hungry := true                    // the last fetch was one of those
+	outlived := false                 // what has outlived its schedule at a closed door was looked for
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 
@@ -141,7 +149,8 @@ func (l *lane) run(ctx context.Context) {
 		if yield {
 			l.closed = true
 		}
-		if l.closed || l.inactive {
+		shut := l.doorShut(now)
+		if l.closed || l.inactive || shut {
 			l.keepTests(yield || l.closed)
 		}
 		gated := l.startSome(ctx, now)
@@ -156,8 +165,8 @@ func (l *lane) run(ctx context.Context) {
 		endOfSlice := now.Sub(sliceStart) > sliceLength && !l.closed
 		waiters := l.waiters
 		grow := l.proven && !l.closed && !l.suspect && len(l.buffer) > 0 && (len(l.buffer) >= l.slots || stuck) && len(l.onWire) >= l.slots &&
-			l.target != nil && l.slots < l.target.concurrency && now.Sub(lastGrow) > growEvery
-		shrink := l.suspect && l.slots > max(1, len(l.onWire))
+			l.target != nil && l.slots < min(l.target.concurrency, max(1, l.limit)) && now.Sub(lastGrow) > growEvery
+		shrink := l.suspect && l.slots > max(1, len(l.onWire)) || l.oversized() && now.Sub(lastGrow) > growEvery*20
 		if !idle {
 			busy = now
 		}
@@ -193,6 +202,10 @@ func (l *lane) run(ctx context.Context) {
 			if l.finish(ctx, true) {
 				return
 			}
+			continue
+		case shut && quiet && !outlived && !inactive && l.hasTarget():
+			outlived = true
+			l.outlive(ctx)
 			continue
 		case exhausted && !wantFetch && !lingering:
 			if l.finish(ctx, false) {
@@ -235,8 +248,10 @@ func (l *lane) run(ctx context.Context) {
 		if lingering {
 			wait = linger - now.Sub(busy)
 		}
-		if pause := l.proxyPause(now); pause > 0 {
-			wait = min(wait, pause)
+		for _, pause := range []time.Duration{l.proxyPause(now), l.pacePause(now)} {
+			if pause > 0 {
+				wait = min(wait, pause)
+			}
 		}
 		if stuckIn := hungAfter - now.Sub(l.lastAnswerAt()); stuckIn > 0 {
 			wait = min(wait, stuckIn+time.Millisecond)
@@ -276,7 +291,8 @@ func (l *lane) lastAnswerAt() time.Time { l.mu.Lock(); defer l.mu.Unlock(); retu
 func (l *lane) startFetch(ctx context.Context, n int) {
 	l.fetching, l.poked = true, false
 	f := &fetch{endpointID: l.endpointID, gen: l.gen, n: min(n, fetchMost, max(1, fetchBytes/max(1, l.largest))), held: l.heldIDs()}
-	if now := l.e.Now(); l.mark != nil && now.Sub(l.scanned) < fetchAfresh {
+	f.asked = l.e.Now()
+	if now := f.asked; l.mark != nil && now.Sub(l.scanned) < fetchAfresh {
 		f.from = l.mark
 	} else {
 		l.scanned = now
@@ -339,6 +355,7 @@ func (l *lane) take(poll time.Duration) (more bool, next time.Duration) {
 	}
 	l.waiters = f.waiters
 	l.inactive = !f.sends
+	l.observe(f)
 	if l.cap > f.cap {
 		l.closed = true // others count on it that the tenant's lanes have no more than this: take the lane anew
 	}
@@ -389,16 +406,15 @@ func (l *lane) startSome(ctx context.Context, now time.Time) (gated bool) {
 	if l.target == nil || l.closed || !l.e.alive(now) {
 		return false
 	}
-	most := min(l.slots, l.target.concurrency)
-	if l.suspect || l.stranded > 0 {
-		most = 1
-	}
 	if now.Before(l.proxyAt) {
 		return false
 	}
-	for len(l.buffer) > 0 && len(l.onWire) < most {
+	for most := l.most(); len(l.buffer) > 0 && l.busy() < most; {
 		if l.e.gate.shut(l) {
 			return true
+		}
+		if l.target.rate > 0 && !l.pace.take(now, l.target.rate) {
+			return false
 		}
 		it := l.buffer[0]
 		l.buffer[0] = item{}
@@ -485,6 +501,18 @@ func (l *lane) hold(ctx context.Context) bool {
 	}
 	return true
 }
+
+// outlive ends what has waited at the closed door for longer than its schedule lasts.
+func (l *lane) outlive(ctx context.Context) {
+	l.mu.Lock()
+	t := l.target
+	l.mu.Unlock()
+	if err := l.e.outlive(ctx, l.endpointID, l.tenantID, t); err != nil {
+		l.pause(ctx, err)
+	}
+}
+
+func (l *lane) hasTarget() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.target != nil }
 
 // detach lets the lane's River job end while its requests hang.
 func (l *lane) detach() {

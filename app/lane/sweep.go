@@ -160,7 +160,7 @@ func (e *Engine) interruptedResults(ctx context.Context, tx pgx.Tx, endpointIDs 
 	if err != nil {
 		return nil, fmt.Errorf("read what orphaned lanes held: %w", err)
 	}
-	now := e.Now()
+	now := e.stamp(e.Now())
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (*result, error) {
 		r := &result{attemptID: id.New(id.Attempt, now), out: sender.Outcome{Class: sender.Canceled, Err: "the process that sent this ended before the answer was recorded"}}
 		var endpointID, tenantID, url, preset string

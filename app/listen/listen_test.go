@@ -101,12 +101,12 @@ func TestListenSurvivesReconnects(t *testing.T) {
 			say("id: c2\ndata: " + event(2)[:20] + "\ndata: " + event(2)[20:] + "\n\n: connect again\n\n")
 		case 3:
 			w.Header().Set("Retry-After", "0")
-			http.Error(w, `{"detail":"Busy \u001b[31mjust now."}`, 503)
+			http.Error(w, `{"detail":"Busy \u001b[31mjust now."}`, http.StatusServiceUnavailable)
 		case 4: // goes silent
 			say("id: c3\ndata: " + event(3) + "\n\n")
 			<-r.Context().Done()
 		case 5:
-			http.Error(w, `{"detail":"too old"}`, 410)
+			http.Error(w, `{"detail":"too old"}`, http.StatusGone)
 		case 6:
 			say("id: c9\ndata: " + event(9) + "\n\n")
 			<-r.Context().Done()
@@ -143,7 +143,7 @@ func TestListenSurvivesReconnects(t *testing.T) {
 func TestListenGivesUp(t *testing.T) {
 	t.Parallel()
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		http.Error(w, `{"detail":"This API key is not valid."}`, 401)
+		http.Error(w, `{"detail":"This API key is not valid."}`, http.StatusUnauthorized)
 	}))
 	defer api.Close()
 	good := Config{Server: Server{URL: api.URL, Key: "wbt_key"}, ForwardTo: "http://localhost:1/"}

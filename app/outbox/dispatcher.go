@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -61,6 +62,8 @@ type Dispatcher struct {
 	short bool            // the last batch left out the long queues
 	long  map[string]bool // tenants that had a long queue when they were served last
 
+	done *struct{ batches, events atomic.Int64 } // committed since the start
+
 	gone   int // rows since the tables were tidied
 	tidied chan struct{}
 }
@@ -70,12 +73,18 @@ func NewDispatcher(d Dispatcher) *Dispatcher {
 	d.ring = make(chan struct{}, 1)
 	d.size = batchFirst
 	d.long = map[string]bool{}
+	d.done = new(struct{ batches, events atomic.Int64 })
 	d.tidied = make(chan struct{}, 1)
 	d.tidied <- struct{}{}
 	if d.Now == nil {
 		d.Now = time.Now
 	}
 	return &d
+}
+
+// Dispatched is how many batches this process has committed, and how many events were in them.
+func (d *Dispatcher) Dispatched() (batches, events int64) {
+	return d.done.batches.Load(), d.done.events.Load()
 }
 
 // Ring wakes the dispatcher: somebody has published.
@@ -199,6 +208,8 @@ func (d *Dispatcher) step(ctx context.Context) (moved int, mine bool, err error)
 	if batch.events > 0 {
 		d.Logger.Debug("dispatched", "events", batch.events, "deliveries", batch.deliveries, "tenants", len(next.tenants), "ms", took.Milliseconds())
 	}
+	d.done.batches.Add(1)
+	d.done.events.Add(int64(batch.events))
 	d.gone += max(batch.events, batch.deliveries)
 	d.tidy(ctx, tidyAfter)
 	return batch.events, true, nil

@@ -77,7 +77,27 @@ func (d *Dispatcher) dispatch(ctx context.Context, tx pgx.Tx, tenants []string, 
 	if err != nil {
 		return dispatched{}, err
 	}
-	return d.write(ctx, tx, rows, targets)
+	// A test's delivery is found by its id, and so on the day that is in it: that of the request, which may have been yesterday's last moment.
+	today := d.Now().UTC().Truncate(24 * time.Hour)
+	byDay := map[time.Time][]*row{}
+	for _, r := range rows {
+		day := today
+		if r.test() {
+			if asked, err := id.Day(*r.deliveryID); err == nil && asked.Equal(today.AddDate(0, 0, -1)) {
+				day = asked
+			}
+		}
+		byDay[day] = append(byDay[day], r)
+	}
+	out := dispatched{taken: map[string]int{}}
+	for day, of := range byDay {
+		if err := d.write(ctx, tx, day, of, targets, &out); err != nil {
+			return dispatched{}, err
+		}
+	}
+	slices.Sort(out.endpoints)
+	out.endpoints = slices.Compact(out.endpoints)
+	return out, nil
 }
 
 func take(ctx context.Context, tx pgx.Tx, tenants []string, each int) ([]*row, error) {
@@ -198,10 +218,9 @@ func number(rows []*row, base int64, counted map[resource]int64) {
 }
 
 // write makes events, deliveries and due of the rows and removes them from the outbox.
-func (d *Dispatcher) write(ctx context.Context, tx pgx.Tx, rows []*row, targets map[subject][]target) (dispatched, error) {
+func (d *Dispatcher) write(ctx context.Context, tx pgx.Tx, day time.Time, rows []*row, targets map[subject][]target, out *dispatched) error {
 	now := d.Now().UTC()
-	day := now.Truncate(24 * time.Hour)
-	out := dispatched{events: len(rows), taken: map[string]int{}}
+	out.events += len(rows)
 	var (
 		positions, sequences []int64
 		places, heads        []string
@@ -230,22 +249,22 @@ func (d *Dispatcher) write(ctx context.Context, tx pgx.Tx, rows []*row, targets 
 		places, positions, sequences = append(places, r.at), append(positions, r.position), append(sequences, r.sequence)
 		heads, thins = append(heads, r.head), append(thins, r.thin)
 	}
-	out.deliveries = len(made)
-	out.endpoints, out.tests = slices.Sorted(maps.Keys(woken)), slices.Sorted(maps.Keys(tested))
+	out.deliveries += len(made)
+	out.endpoints, out.tests = slices.AppendSeq(out.endpoints, maps.Keys(woken)), slices.AppendSeq(out.tests, maps.Keys(tested))
 
 	b := &pgx.Batch{}
 	b.Queue(queries.ForDay(sqlEvent, day), day, places, positions, sequences, heads, thins)
 	raise(b, rows, day)
 	b.Queue(sqlOutDelete, places)
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return dispatched{}, fmt.Errorf("write events: %w", err)
+		return fmt.Errorf("write events: %w", err)
 	}
 	if err := copyRows(ctx, tx, queries.ForDay("deliveries_{day}", day), deliveryColumns, made, func(m *delivery) []any {
 		return []any{m.deliveryID, day, m.tenantID, m.target.endpointID, m.position, m.row.id, m.eventType, m.resourceType, m.resourceID, m.form, m.test()}
 	}); err != nil {
-		return dispatched{}, err
+		return err
 	}
-	return out, copyRows(ctx, tx, "due", dueColumns, made, func(m *delivery) []any {
+	return copyRows(ctx, tx, "due", dueColumns, made, func(m *delivery) []any {
 		priority, trigger := int16(1), "first"
 		if m.test() {
 			priority, trigger = 0, "test"

@@ -4,10 +4,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"waybill/app/id"
 	"waybill/app/outbox"
+	"waybill/db"
 	"waybill/db/dbtest"
 )
 
@@ -127,5 +130,37 @@ func TestWideFanOut(t *testing.T) {
 	stored(t, pool, 0, 8, 8, 8*endpoints, 8*endpoints)
 	if len(k.given) != endpoints {
 		t.Errorf("%d tickets for %d lanes", len(k.given), endpoints)
+	}
+}
+
+// A test that was asked for in the last moment of a day is dispatched in the next one and found where its id says.
+func TestTestAtMidnight(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	tenant := dbtest.AddTenant(t, pool, dbtest.Tenant{})
+	ep := dbtest.AddEndpoint(t, pool, dbtest.Endpoint{TenantID: tenant.ID})
+	var deliveryID string
+	err := db.Tx(t.Context(), pool, func(tx pgx.Tx) (err error) {
+		_, deliveryID, err = outbox.AddTest(t.Context(), tx, now().AddDate(0, 0, -1), outbox.Test{TenantID: tenant.ID, EndpointID: ep.ID, Type: "consignment.loaded",
+			Data: []byte(`{}`), RequestedBy: "somebody"})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish(t, pool, event(tenant.UID))
+	if n := drain(t, dispatcher(t, pool, &tickets{})); n != 2 {
+		t.Fatalf("%d events were dispatched", n)
+	}
+	day, err := id.Day(deliveryID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := count(t, pool, `select count(*) from deliveries d join events e on e.position = d.position and e.day = d.day join due u on u.delivery_id = d.id and u.day = d.day
+		where d.id = $1 and d.day = $2 and d.test`, deliveryID, day); n != 1 {
+		t.Error("the test's delivery is not on the day of its id, with its event")
+	}
+	if n := count(t, pool, `select count(*) from deliveries where day = $1`, now().UTC().Truncate(24*time.Hour)); n != 1 {
+		t.Errorf("%d deliveries of today", n)
 	}
 }

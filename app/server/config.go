@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"waybill/app/account"
 	"waybill/app/egress"
 	"waybill/app/notice"
 	"waybill/app/policy"
@@ -42,6 +43,8 @@ type Config struct {
 	Data        string
 	Migrate     bool
 	MetricsAddr string // WAYBILL_METRICS_ADDR: /metrics without a key; empty: only with one, on Addr
+	// OperationsTenant is the uid of the tenant whose endpoints are told of all tenants' endpoints and deliveries; empty: none. It is made if it is missing.
+	OperationsTenant string
 
 	Roles []Role
 
@@ -76,7 +79,10 @@ func FromEnv(getenv func(string) string, roles []Role) (Config, error) {
 		ProxyURL:    getenv("WAYBILL_PROXY_URL"),
 		Data:        getenv("WAYBILL_DATA"),
 		MetricsAddr: getenv("WAYBILL_METRICS_ADDR"),
-		Roles:       roles,
+
+		OperationsTenant: getenv("WAYBILL_OPERATIONS_TENANT"),
+
+		Roles: roles,
 	}
 	var problems []error
 	refuse := func(name, why string) { problems = append(problems, fmt.Errorf("%s: %s", name, why)) }
@@ -101,6 +107,9 @@ func FromEnv(getenv func(string) string, roles []Role) (Config, error) {
 		if _, _, err := net.SplitHostPort(c.MetricsAddr); err != nil {
 			refuse("WAYBILL_METRICS_ADDR", "must be host:port or :port, such as 127.0.0.1:9090")
 		}
+	}
+	if c.OperationsTenant != "" && !account.ValidUID(c.OperationsTenant) {
+		refuse("WAYBILL_OPERATIONS_TENANT", "must be 1 to 128 characters of A-Z a-z 0-9 _ . : -")
 	}
 	if c.EgressAllow, err = egress.ParseAllow(getenv("WAYBILL_EGRESS_ALLOW")); err != nil {
 		refuse("WAYBILL_EGRESS_ALLOW", err.Error())

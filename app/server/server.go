@@ -302,7 +302,7 @@ func (s *Server) startWorkers(ctx context.Context) (err error) {
 	workers := jobs.DefaultWorkers
 	s.Engine = lane.New(lane.Config{
 		Pool: s.enginePool, FlushPool: s.flushPool, Tickets: s.Inserter, Sender: counted{s.sender, s.metrics}, Policies: s.Policies, Ring: s.Ring, Logger: s.Logger,
-		UserAgent: UserAgent(s.Config.URL), Places: workers.Lanes,
+		UserAgent: UserAgent(s.Config.URL), Places: workers.Lanes, Teller: s.Services.Alerts,
 	})
 	if err := s.Engine.Join(ctx); err != nil {
 		return err
@@ -311,7 +311,7 @@ func (s *Server) startWorkers(ctx context.Context) (err error) {
 	s.dispatcher = outbox.NewDispatcher(outbox.Dispatcher{
 		Pool: s.outboxPool, Waker: &lane.Waker{Tickets: s.Inserter, Worker: s.Engine.WorkerID}, Poke: s.Engine.Poke, URL: s.Config.URL, Logger: s.Logger})
 
-	if s.river, err = jobs.NewClient(s.Pool, s.Engine, &jobs.Chores{Pool: s.Pool, Deliveries: s.Services.Deliveries, Mails: s.mailJob(), Prunes: []jobs.Prune{
+	if s.river, err = jobs.NewClient(s.Pool, s.Engine, &jobs.Chores{Pool: s.Pool, Deliveries: s.Services.Deliveries, Mails: s.mailJob(), Digest: s.Services.Alerts.Digest, Prunes: []jobs.Prune{
 		s.Services.Accounts.Prune, s.Services.Endpoints.Prune, (&idempotency.Store{DB: s.Pool}).Prune, s.Services.Consumers.Prune, s.Services.Mails.Prune,
 		s.Services.Deliveries.PruneRecoveries, s.Services.Deliveries.PruneRollups}}, workers, s.Logger); err != nil {
 		return err

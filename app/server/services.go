@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"waybill/app/account"
+	"waybill/app/alert"
 	"waybill/app/catalog"
 	"waybill/app/delivery"
 	"waybill/app/egress"
@@ -34,6 +35,7 @@ type Services struct {
 	Consumers  *catalog.Consumers
 	Deliveries *delivery.Service
 	Mails      *notice.Outbox
+	Alerts     *alert.Service
 }
 
 // lanes is package lane as app/endpoint sees it.
@@ -77,6 +79,10 @@ func (s *Server) startServices(ctx context.Context) (err error) {
 	s.Services.Events = &catalog.Events{DB: s.Pool, Feed: catalog.NewFeed(s.Pool, s.Logger, s.Services.Accounts.KeysAlive)}
 	s.Services.Consumers = &catalog.Consumers{Events: s.Services.Events, Accounts: s.Services.Accounts}
 	s.Services.Deliveries = &delivery.Service{DB: s.Pool, Ring: s.Ring, Policies: s.Policies, Lanes: lanes{s.Waker, s.Pool}, Audit: s.Services.Accounts, Recoveries: s.Inserter}
+	s.Services.Alerts = &alert.Service{Accounts: s.Services.Accounts, Mails: s.Services.Mails, Operations: s.Config.OperationsTenant, Window: s.Policies.First("").ResendWindow}
+	if err := s.Services.Alerts.EnsureOperations(ctx); err != nil {
+		return fmt.Errorf("WAYBILL_OPERATIONS_TENANT: %w", err)
+	}
 	if !s.Config.Has(Web) {
 		return nil
 	}

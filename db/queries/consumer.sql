@@ -82,3 +82,21 @@ where tenant_id = $1 and name = $2 and position > since_position and ($3::text[]
 -- name: ConsumerRangePrune
 -- all tenants: those that are older than any event is kept.
 delete from consumer_ranges where closed_at < statement_timestamp() - interval '400 days';
+
+-- name: ConsumerLags
+-- How many events behind each of the consumers $2 it wants, of the next $3 in the order of position, and how many those are.
+select c.name, l.wanted, l.seen
+from consumers c
+cross join lateral (
+    select count(*) as seen,
+           count(*) filter (where cardinality(c.types) = 0
+                                  or exists (select from unnest(c.types) p where w.type = p or right(p, 1) = '*' and starts_with(w.type, left(p, -1)))) as wanted
+    from (
+        select v.type
+        from events v
+        where v.tenant_id = $1 and not v.test and v.position > c.position
+        order by v.position
+        limit $3::bigint
+    ) w
+) l
+where c.tenant_id = $1 and c.name = any ($2::text[]);

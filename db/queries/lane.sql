@@ -127,7 +127,7 @@ with mine as materialized (
     select l.endpoint_id, l.tenant_id, u.n, u.held, cardinality(u.held) as held_n, u.applied, e.rev, e.deleted_at is null as alive,
            coalesce(u.from_at, '-infinity') as from_at, coalesce(u.from_id, '') as from_id, u.from_at is null as afresh,
            e.state = 'active' and e.deleted_at is null and t.suspended_at is null as sends,
-           coalesce(l.not_before <= statement_timestamp(), true) as open, coalesce(e.preset, t.preset, '') as preset,
+           coalesce(l.not_before <= statement_timestamp(), true) as open, l.limit_now, l.ailing, coalesce(e.preset, t.preset, '') as preset,
            t.concurrency as cap
     from (select x.endpoint_id, x.gen, x.n, string_to_array(x.held, ',') as held, x.applied, x.from_at, x.from_id
           from unnest($1::text[], $2::bigint[], $3::integer[], $4::text[], $6::bigint[], $7::timestamptz[], $8::text[])
@@ -165,13 +165,13 @@ with mine as materialized (
     where l.endpoint_id = m.endpoint_id
 )
 select m.endpoint_id, m.rev, m.preset, m.sends, m.open,
-       exists (select from lanes b where b.tenant_id = m.tenant_id and b.state = 'blocked') as waiters, m.cap,
+       exists (select from lanes b where b.tenant_id = m.tenant_id and b.state = 'blocked') as waiters, m.cap, m.limit_now, m.ailing,
        null::text as delivery_id, null::date as day, null::bigint as position, null::text as event_id, null::text as trigger,
        null::integer as failures, null::smallint as unknowns, null::boolean as resumes, null::text as requested_by, null::text as form,
        null::text as body, null::timestamptz as next_at, null::float8 as waited, null::smallint as priority
 from mine m
 union all
-select p.endpoint_id, null, null, null, null, null, null, p.delivery_id, p.day, p.position, p.event_id, p.trigger, p.failures, p.unknowns,
+select p.endpoint_id, null, null, null, null, null, null, null, null, p.delivery_id, p.day, p.position, p.event_id, p.trigger, p.failures, p.unknowns,
        p.resumes, p.requested_by, p.form, e.body, p.next_at, extract(epoch from statement_timestamp() - p.next_at)::float8, p.priority
 from picked p
 left join lateral (
@@ -267,27 +267,20 @@ with moved as (
 )
 select count(*)::integer from moved;
 
--- name: EndpointGone
--- all tenants: by endpoint; the caller holds its lanes row. 410 from $2: disables an active endpoint once; no row when it no longer was, or has
--- been given another address meanwhile.
-update endpoints
-set state = 'disabled', reason = 'gone', state_by = 'system', state_at = statement_timestamp(), rev = rev + 1, updated_at = statement_timestamp()
-where id = $1 and url = $2 and state = 'active' and deleted_at is null
-returning tenant_id;
-
 -- name: EndpointVerified
 -- all tenants: by endpoint. The first 2xx proves the address, $2, unless it has been changed meanwhile.
 update endpoints set verified_at = statement_timestamp() where id = $1 and url = $2 and verified_at is null;
 
 -- name: WorkerStart
--- all tenants: this process joins.
-insert into workers (id, lease_until, host, pid) values ($1, statement_timestamp() + $2::interval, $3, $4);
+-- all tenants: this process joins; it learns what time it is here.
+insert into workers (id, lease_until, host, pid) values ($1, statement_timestamp() + $2::interval, $3, $4)
+returning clock_timestamp();
 
 -- name: WorkerBeat
--- all tenants: no row when the lease has run out: then this process must come back under a new id.
+-- all tenants: no row when the lease has run out: then this process must come back under a new id. It learns what time it is here.
 update workers set lease_until = statement_timestamp() + $2::interval
 where id = $1 and lease_until > statement_timestamp()
-returning 1;
+returning clock_timestamp();
 
 -- name: WorkerAlive
 -- all tenants: whether a process may take lanes.

@@ -39,8 +39,9 @@ type EventList struct {
 // EventRead is an event with what became of it.
 type EventRead struct {
 	Event
-	Deliveries []Delivery `json:"deliveries,omitempty" description:"Its deliveries, newest first, up to 200; left out without the right deliveries:read."`
-	Why        []Why      `json:"why,omitempty" description:"What became of it at each endpoint, newest first; left out without the right deliveries:read."`
+	SchemaErrors []ProblemField `json:"schema_errors,omitempty" description:"Where it does not match the schema that is enforced of its type now; left out when it does, or none is. Only what was published in SQL, or before, can be so."`
+	Deliveries   []Delivery     `json:"deliveries,omitempty" description:"Its deliveries, newest first, up to 200; left out without the right deliveries:read."`
+	Why          []Why          `json:"why,omitempty" description:"What became of it at each endpoint, newest first; left out without the right deliveries:read."`
 }
 
 // Why says what became of an event at one endpoint.
@@ -110,7 +111,7 @@ func (a *API) eventRoutes() []Route {
 		{
 			Name: "EventRead", Method: http.MethodGet, Pattern: "/v1/events/{id}", Audience: ForTenant, Scope: account.CatalogRead,
 			Summary: "Read an event",
-			Detail:  "Exactly as endpoints are sent it, followed by its deliveries and the reason for each that is missing.",
+			Detail:  "Exactly as endpoints are sent it, followed by what in it does not match an enforced schema, its deliveries, and the reason for each that is missing.",
 			Answers: []Answer{{http.StatusOK, EventRead{}}},
 			Handle:  a.eventRead,
 		},
@@ -162,27 +163,43 @@ func (a *API) eventRead(w http.ResponseWriter, r *http.Request, caller account.C
 	if err != nil {
 		return err
 	}
-	if caller.Can(account.DeliveriesRead) != nil {
+	var more struct {
+		SchemaErrors []ProblemField `json:"schema_errors,omitzero"`
+		Deliveries   []Delivery     `json:"deliveries,omitzero"`
+		Why          []Why          `json:"why,omitzero"`
+	}
+	wrong, err := a.Types.Breaks(r.Context(), caller, event)
+	if err != nil {
+		return err
+	}
+	if len(wrong) > 0 {
+		more.SchemaErrors = each(wrong, func(f fault.Field) ProblemField { return ProblemField{Field: f.Name, Detail: f.Detail} })
+	}
+	if caller.Can(account.DeliveriesRead) == nil {
+		if more.Deliveries, more.Why, err = a.whatBecame(r, caller, event); err != nil {
+			return err
+		}
+	}
+	added, err := json.Marshal(more)
+	if err != nil {
+		return err
+	}
+	if len(added) == len("{}") {
 		return WriteRaw(w, http.StatusOK, append(bytes.Clone(event.Body), '\n'))
-	}
-	page, err := a.Deliveries.List(r.Context(), caller, delivery.Filter{EventID: event.ID}, "", delivery.MaxLimit)
-	if err != nil {
-		return err
-	}
-	lines, err := a.Deliveries.Why(r.Context(), caller, event)
-	if err != nil {
-		return err
-	}
-	more, err := json.Marshal(struct {
-		Deliveries []Delivery `json:"deliveries"`
-		Why        []Why      `json:"why"`
-	}{each(page.Deliveries, deliveryOf), each(lines, whyOf)})
-	if err != nil {
-		return err
 	}
 	// The event's bytes stay as they are: what is added goes before its last brace.
 	text := append(bytes.TrimSuffix(bytes.Clone(event.Body), []byte("}")), ',')
-	return WriteRaw(w, http.StatusOK, append(append(text, more[1:]...), '\n'))
+	return WriteRaw(w, http.StatusOK, append(append(text, added[1:]...), '\n'))
+}
+
+// whatBecame is the event's deliveries, and the reason for each that is missing.
+func (a *API) whatBecame(r *http.Request, caller account.Caller, event catalog.Event) ([]Delivery, []Why, error) {
+	page, err := a.Deliveries.List(r.Context(), caller, delivery.Filter{EventID: event.ID}, "", delivery.MaxLimit)
+	if err != nil {
+		return nil, nil, err
+	}
+	lines, err := a.Deliveries.Why(r.Context(), caller, event)
+	return each(page.Deliveries, deliveryOf), each(lines, whyOf), err
 }
 
 func (a *API) resourceRead(w http.ResponseWriter, r *http.Request, caller account.Caller) error {

@@ -94,3 +94,23 @@ func TestTheTagOfAResource(t *testing.T) {
 		t.Errorf("after a change: %d %q", got.status, got.header.Get("ETag"))
 	}
 }
+
+func TestEventThatBreaksItsSchemaIsFlagged(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	key, narrow := b.tenantKey(t, "one", ""), b.tenantKey(t, "one", `{"scopes":["catalog:read"]}`)
+	b.call(t, platformKey, "PUT", "/v1/event-types/order.paid", `{"schema":{"type":"object","required":["n"]},"enforced":true}`)
+	body := `{"id":"x","type":"order.paid","version":1,"timestamp":"2026-11-17T09:41:05.123Z","occurred_at":"2026-11-17T09:41:05.123Z",` +
+		`"resource":{"type":"order","id":"O-1"},"sequence":1,"data":%s}`
+	bad := b.put(t, "one", dbtest.Event{Type: "order.paid", Body: strings.Replace(body, "%s", `{"m":1.0}`, 1)})
+	good := b.put(t, "one", dbtest.Event{Type: "order.paid", Body: strings.Replace(body, "%s", `{"n":1.0}`, 1)})
+	for _, with := range []string{key, narrow} {
+		got := b.call(t, with, "GET", "/v1/events/"+bad.ID, "")
+		if got.status != 200 || !strings.HasPrefix(got.body, strings.TrimSuffix(bad.Body, "}")+`,"schema_errors":[{"field":"data","detail":"`) || strings.Contains(got.body, `"why"`) != (with == key) {
+			t.Errorf("%d %s", got.status, got.body)
+		}
+		if got := b.call(t, with, "GET", "/v1/events/"+good.ID, ""); got.status != 200 || strings.Contains(got.body, "schema_errors") {
+			t.Errorf("%d %s", got.status, got.body)
+		}
+	}
+}

@@ -40,6 +40,13 @@ func (d *Dashboard) event(w http.ResponseWriter, r *http.Request, caller account
 		Published: v.clock.Moment(event.PublishedAt), Occurred: v.clock.Moment(event.OccurredAt), Test: event.Test,
 		Body: ui.NewBody(event.Body, int64(len(event.Body)), ui.Pretty), Size: ui.Size(int64(len(event.Body))), Digest: hex.EncodeToString(sum[:]),
 	}
+	wrong, err := d.Types.Breaks(r.Context(), caller, event)
+	if err != nil {
+		return err
+	}
+	for _, field := range wrong {
+		sheet.Mistakes = append(sheet.Mistakes, page.Mistake{Where: field.Name, Text: field.Detail})
+	}
 	if sheet.Whys, err = d.whys(r.Context(), v, event); err != nil {
 		return err
 	}

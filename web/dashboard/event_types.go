@@ -50,7 +50,7 @@ func (d *Dashboard) eventTypes(w http.ResponseWriter, r *http.Request, caller ac
 			i = len(sheet.Groups) - 1
 		}
 		sheet.Groups[i].Types = append(sheet.Groups[i].Types, page.EventTypeRow{
-			Name: t.Name, Description: t.Description, Version: strconv.Itoa(t.SchemaVersion), Deprecated: t.DeprecatedAt != nil,
+			Name: t.Name, Description: t.Description, Version: strconv.Itoa(t.SchemaVersion), Deprecated: t.DeprecatedAt != nil, Enforced: t.Enforced,
 			Subscribers: subscribersText(len(subscribers(endpoints, t.Name))),
 		})
 	}
@@ -109,7 +109,7 @@ func (d *Dashboard) eventType(w http.ResponseWriter, r *http.Request, caller acc
 	}
 	sheet := page.EventType{
 		Name: t.Name, Description: t.Description, Version: strconv.Itoa(t.SchemaVersion), Fields: schemaFields(t.Schema), Schema: indented(t.Schema),
-		Example: ui.NewBody(exampleOf(t), int64(len(exampleOf(t))), ui.Pretty), Deprecated: deprecation(v, t),
+		Example: ui.NewBody(exampleOf(t), int64(len(exampleOf(t))), ui.Pretty), Deprecated: deprecation(v, t), Enforced: t.Enforced,
 	}
 	for _, e := range subscribers(endpoints, t.Name) {
 		sheet.Subscribers = append(sheet.Subscribers, nameOf(e))

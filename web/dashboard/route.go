@@ -117,6 +117,7 @@ func (d *Dashboard) Routes() []Route {
 	show("/events", d.events)
 	show("/events/{id}", d.event)
 	show("/events/{id}/body", d.eventBody)
+	show("/gap", d.gap)
 	show("/event-types", d.eventTypes)
 	show("/event-types/{name}", d.eventType)
 
@@ -124,6 +125,7 @@ func (d *Dashboard) Routes() []Route {
 	do("/keys", d.keyCreate)
 	show("/keys/{key}/revoke", d.keyRevokeAsk)
 	do("/keys/{key}/revoke", d.keyRevoke)
+	show("/consumers", d.consumers)
 	show("/team", d.team)
 	do("/team", d.invite)
 	do("/team/{member}/role", d.memberRole)

@@ -52,8 +52,9 @@ func eventFixtures() []Fixture {
 			{ID: fixtureID("evt", 8), Type: "consignment.booked", Sequence: 1, At: before(30 * time.Hour)},
 		},
 	}
+	event.Mistakes = []Mistake{{Where: "data.weight_kg", Text: "got string, want number"}, {Where: "data", Text: "missing property 'signed_by'"}}
 	alone := event
-	alone.Whys, alone.Siblings, alone.Shadowed, alone.Test, alone.HiddenPayload = nil, event.Siblings[1:2], false, true, true
+	alone.Whys, alone.Siblings, alone.Shadowed, alone.Test, alone.HiddenPayload, alone.Mistakes = nil, event.Siblings[1:2], false, true, true, nil
 	return []Fixture{
 		{Name: "event", State: "five-endpoints", Page: event, Frame: fixtureFrame},
 		{Name: "event", State: "no-endpoint-hidden", Page: alone, Frame: fixtureFrame},
@@ -66,12 +67,12 @@ func eventTypeFixtures() []Fixture {
 			{Name: "consignment.booked", Description: "Space on a truck was booked.", Version: "1", Recent: "1,204 in 7 days", Subscribers: "2 endpoints"},
 			{Name: "consignment.loaded", Description: "The goods are on the truck.", Version: "1", Recent: "1,190 in 7 days", Subscribers: "2 endpoints"},
 			{Name: "consignment.in_transit", Description: "The truck has left.", Version: "1", Recent: "1,187 in 7 days", Subscribers: "1 endpoint"},
-			{Name: "consignment.delivered", Description: "The goods were handed over and signed for.", Version: "2", Recent: "1,166 in 7 days", Subscribers: "3 endpoints"},
+			{Name: "consignment.delivered", Description: "The goods were handed over and signed for.", Version: "2", Recent: "1,166 in 7 days", Subscribers: "3 endpoints", Enforced: true},
 		}},
 		{Name: "invoice", Types: []EventTypeRow{{Name: "invoice.draft", Description: "Use invoice.issued.", Version: "1", Recent: "none", Subscribers: "none", Deprecated: true}}},
 	}}
 	one := EventType{
-		Name: "consignment.delivered", Description: "The goods were handed over and signed for.", Version: "2",
+		Name: "consignment.delivered", Description: "The goods were handed over and signed for.", Version: "2", Enforced: true,
 		Fields: []SchemaField{
 			{Name: "id", Kind: "string", Description: "The consignment's number.", Required: true},
 			{Name: "status", Kind: "string", Description: "One of booked, loaded, in_transit, delivered.", Required: true},

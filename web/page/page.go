@@ -54,7 +54,7 @@ func Fixtures() []Fixture {
 	for _, group := range [][]Fixture{
 		signInFixtures(), peopleFixtures(), overviewFixtures(), endpointsFixtures(), endpointNewFixtures(),
 		endpointFixtures(), secretsFixtures(), testFixtures(), recoverFixtures(), deliveriesFixtures(), deliveryFixtures(),
-		undeliveredFixtures(), eventsFixtures(), eventFixtures(), eventTypeFixtures(), keysFixtures(), teamFixtures(),
+		undeliveredFixtures(), eventsFixtures(), eventFixtures(), eventTypeFixtures(), gapFixtures(), keysFixtures(), consumersFixtures(), teamFixtures(),
 		activityFixtures(), settingsFixtures(), mailFixtures(), confirmationFixtures(), errorFixtures(),
 	} {
 		all = append(all, group...)

@@ -146,8 +146,22 @@ func EventsOf(eventType, search, cursor string) string {
 // Event is one event with its deliveries and the reason for each that is missing.
 func Event(id string) string { return join("events", id) }
 
+// EventWhy is where the event's page says what became of it at each endpoint.
+func EventWhy(id string) string { return join("events", id) + "#why-title" }
+
 // EventBody is the event's bytes as sent, as text.
 func EventBody(id string) string { return join("events", id, "body") }
+
+// Gap is the report on what did not arrive, of the last day.
+func Gap() string { return "/gap" }
+
+// GapOver is the report over one of the ranges that are offered ("24h", "7d", "30d", "90d").
+func GapOver(span string) string { return with("/gap", "range", span) }
+
+// GapBetween is the report between two instants, and its page at a cursor.
+func GapBetween(from, to, cursor string) string {
+	return with("/gap", "range", "custom", "from", from, "to", to, "cursor", cursor)
+}
 
 // EventTypes is the catalog of event types.
 func EventTypes() string { return "/event-types" }
@@ -160,6 +174,30 @@ func Keys() string { return "/keys" }
 
 // KeyRevoke asks before revoking a key (GET) and revokes it (POST).
 func KeyRevoke(id string) string { return join("keys", id, "revoke") }
+
+// Consumers is the page of named consumers.
+func Consumers() string { return "/consumers" }
+
+// ConsumersAt is the page of consumers at a cursor.
+func ConsumersAt(cursor string) string { return with("/consumers", "cursor", cursor) }
+
+// Docs is where the documentation begins.
+func Docs() string { return "/docs" }
+
+// DocsReceiving explains to whoever gets a request from us what it is; our user agent names it.
+func DocsReceiving() string { return "/docs/receiving" }
+
+// DocsAPI is the reference of the API.
+func DocsAPI() string { return "/docs/api" }
+
+// DocsNoun is the part of the reference on one noun.
+func DocsNoun(noun string) string { return join("docs", "api", noun) }
+
+// DocsRoute is where the reference describes one operation.
+func DocsRoute(noun, operation string) string { return DocsNoun(noun) + "#" + operation }
+
+// DocsProblem is where the reference explains one type of problem.
+func DocsProblem(slug string) string { return "/docs/api#problem-" + slug }
 
 // Team is the page of members and invitations; its POST invites.
 func Team() string { return "/team" }
