@@ -29,7 +29,7 @@ func TestOpenSession(t *testing.T) {
 		pool           *pgxpool.Pool
 		setting, value string
 	}{
-		{plain, "search_path", "waybill"}, {plain, "application_name", "waybill web"}, {plain, "timezone", "UTC"},
+		{plain, "search_path", "waybill"}, {plain, "application_name", "waybill web"}, {plain, "timezone", "UTC"}, {plain, "jit", "off"},
 		{plain, "statement_timeout", "30s"}, {plain, "lock_timeout", "10s"},
 		{plain, "idle_in_transaction_session_timeout", "1min"}, {plain, "enable_bitmapscan", "on"},
 		{engine, "statement_timeout", "90s"}, {engine, "lock_timeout", "0"},
