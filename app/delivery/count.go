@@ -50,6 +50,9 @@ func (s *Service) countKeys(ctx context.Context, src source, from place) (Count,
 		of = "distinct q.id" // a delivery may come several times
 	}
 	sql := "select count(" + of + ") filter (where q.matches), coalesce(bool_or(q.edge), false) from (\n" + src.sql + "\n) q"
+	if src.sums != "" {
+		sql = src.sums
+	}
 	var c Count
 	if err := s.DB.QueryRow(ctx, sql, src.arguments(from, MaxCount+1)).Scan(&c.N, &c.More); err != nil {
 		return Count{}, fmt.Errorf("count deliveries by %s: %w", src.name, err)

@@ -19,6 +19,9 @@ var (
 	sqlKeys           = queries.SQL("DeliveryKeys")
 	sqlKeysOfEndpoint = queries.SQL("DeliveryKeysOfEndpoint")
 	sqlKeysOfTests    = queries.SQL("DeliveryKeysOfTests")
+	sqlCount          = queries.SQL("DeliveryCount")
+	sqlCountOf        = queries.SQL("DeliveryCountOfEndpoint")
+	sqlCountOfTests   = queries.SQL("DeliveryCountOfTests")
 	sqlEventKeys      = queries.SQL("EventKeys")
 	sqlResourceKeys   = queries.SQL("ResourceKeys")
 	sqlParkedKeys     = queries.SQL("ParkedKeys")
@@ -65,6 +68,7 @@ var (
 type source struct {
 	name string
 	sql  string        // a *Keys statement, its filter filled in
+	sums string        // the statement that counts those keys; empty: there is none but the one above
 	args pgx.NamedArgs // all but the place and the limits
 	scan int           // keys it looks at, at most
 	rest string        // the conditions that rows of its keys must still meet; empty: none
@@ -159,13 +163,16 @@ func (f Filter) source(tenant string, few bool, most bounds) source {
 	case f.Tests == OnlyTests || f.Trigger == "test":
 		s.windowed = true
 		walk("tests", sqlKeysOfTests)
+		s.sums = filled(sqlCountOfTests, conditions)
 	case f.EndpointID != "":
 		s.windowed = true
 		walk("endpoint", sqlKeysOfEndpoint)
+		s.sums = filled(sqlCountOf, conditions)
 		s.args["endpoint"] = f.EndpointID
 	default:
 		s.windowed = true
 		walk("tenant", sqlKeys)
+		s.sums = filled(sqlCount, conditions)
 	}
 	s.args["tenant"], s.args["from_id"], s.args["from_day"] = tenant, "", time.Time{}
 	s.args["until_id"] = farID

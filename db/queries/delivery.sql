@@ -24,6 +24,18 @@ where s.matches or s.edge
 order by s.day desc, s.id desc
 limit @limit;
 
+-- name: DeliveryCount
+-- How many of the same match, and whether @scan were looked at: deliveries_by_tenant. Half the work of counting the keys.
+select count(*) filter (where k.matches), count(*) >= @scan::bigint
+from (
+    select coalesce((/* filter */ true), false) as matches
+    from deliveries v
+    where v.tenant_id = @tenant and v.day between @from_day and @before_day
+      and (v.day, v.id) < (@before_day::date, @before_id::text) and v.id >= @from_id
+    order by v.day desc, v.id desc
+    limit @scan
+) k;
+
 -- name: DeliveryKeysOfEndpoint
 -- Index deliveries_by_endpoint.
 select s.id, s.day, s.position, s.edge, s.matches
@@ -44,6 +56,20 @@ where s.matches or s.edge
 order by s.day desc, s.id desc
 limit @limit;
 
+-- name: DeliveryCountOfEndpoint
+-- How many of the same match, and whether @scan were looked at: deliveries_by_endpoint, and alone where nothing else is asked: an
+-- endpoint's deliveries are its tenant's.
+select count(*) filter (where k.matches), count(*) >= @scan::bigint
+from (
+    select coalesce((/* filter */ true), false) as matches
+    from deliveries v
+    where v.endpoint_id = @endpoint and v.day between @from_day and @before_day
+      and (v.day, v.id) < (@before_day::date, @before_id::text) and v.id >= @from_id
+      and exists (select from endpoints e where e.id = @endpoint and e.tenant_id = @tenant)
+    order by v.day desc, v.id desc
+    limit @scan
+) k;
+
 -- name: DeliveryKeysOfTests
 -- Index deliveries_tests.
 select s.id, s.day, s.position, s.edge, s.matches
@@ -62,6 +88,18 @@ from (
 where s.matches or s.edge
 order by s.day desc, s.id desc
 limit @limit;
+
+-- name: DeliveryCountOfTests
+-- How many of the same match, and whether @scan were looked at: deliveries_tests. Half the work of counting the keys.
+select count(*) filter (where k.matches), count(*) >= @scan::bigint
+from (
+    select coalesce((/* filter */ true), false) as matches
+    from deliveries v
+    where v.tenant_id = @tenant and v.test and v.day between @from_day and @before_day
+      and (v.day, v.id) < (@before_day::date, @before_id::text) and v.id >= @from_id
+    order by v.day desc, v.id desc
+    limit @scan
+) k;
 
 -- name: EventKeys
 -- The deliveries of one event: as many as it had endpoints. Index deliveries_by_event, in every day: an event's id may hold no time.

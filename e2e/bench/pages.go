@@ -31,8 +31,10 @@ func pages(ctx context.Context, s *system, f *figures) error {
 		return err
 	}
 	of := fmt.Sprintf("page at %d deliveries of the tenant, ms: ", s.past.of)
-	for _, path := range []string{"/", "/endpoints", "/endpoints/" + s.past.endpoint, "/deliveries", "/deliveries?status=undelivered", "/deliveries?code=503", "/deliveries?type=bench.old.t3",
-		"/deliveries?endpoint=" + s.past.endpoint, "/deliveries?resource=C-4471", "/deliveries?event=" + event, "/deliveries/" + delivery, "/undelivered", "/events", "/events/" + event,
+	for _, path := range []string{"/", "/?range=7d", "/endpoints", "/endpoints/" + s.past.endpoint, "/deliveries", "/deliveries?status=undelivered", "/deliveries?status=pending",
+		"/deliveries?status=recovered", "/deliveries?code=503", "/deliveries?code=404", "/deliveries?trigger=retry", "/deliveries?slower=1000", "/deliveries?type=bench.old.t3", "/deliveries?type=bench.*",
+		"/deliveries?status=undelivered&type=bench.old.t3", "/deliveries?endpoint=" + s.past.endpoint, "/deliveries?endpoint=" + s.past.endpoint + "&code=5xx", "/deliveries?range=7d",
+		"/deliveries?q=C-4470", "/deliveries?q=" + event, "/deliveries/" + delivery, "/undelivered", "/events", "/events?type=bench.old.t3", "/events?q=C-4470", "/events/" + event,
 		"/event-types", "/keys", "/team", "/activity", "/settings"} {
 		var took []float64
 		for range lookTimes {
