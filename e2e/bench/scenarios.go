@@ -2,14 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"waybill/app/egress"
 	"waybill/app/sender"
@@ -25,6 +28,7 @@ var scenarios = []struct {
 	{"throughput", wide},
 	{"narrow", narrow},
 	{"https", secure},
+	{"commits", commits},
 	{"latency", latency},
 	{"isolation", isolation},
 	{"kill", kill},
@@ -402,4 +406,76 @@ func kill(ctx context.Context, s *system, f *figures) error {
 	f.add("kill -9: s until the last lane sends again", resumed.Seconds())
 	f.add("kill -9: s until everything is delivered", drained.Seconds())
 	return s.nothingMissing(ctx, places, s.o.events)
+}
+
+// Business transactions of scenario commits.
+const (
+	committers = 50
+	commitFor  = 3 * time.Second
+)
+
+// commits measures what publishing costs the platform: 50 connections that each change a row of their own and commit, without an event and with one.
+func commits(ctx context.Context, s *system, f *figures) error {
+	places, err := s.places(ctx, s.target, "ok", 5, 20)
+	if err != nil {
+		return err
+	}
+	config, err := pgxpool.ParseConfig(s.DatabaseURL)
+	if err != nil {
+		return err
+	}
+	config.MaxConns = committers
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	if _, err := pool.Exec(ctx, `create table if not exists public.consignment (id integer primary key, version integer not null);
+		insert into public.consignment select n, 1 from generate_series(1, 50) n on conflict do nothing`); err != nil {
+		return err
+	}
+	rate := func(publishes bool) (float64, error) {
+		var done atomic.Int64
+		work, cancel := context.WithTimeout(ctx, commitFor)
+		defer cancel()
+		errs := make(chan error, committers)
+		begun := time.Now()
+		for n := range committers {
+			p := places[n%len(places)]
+			go func() {
+				errs <- func() error {
+					for work.Err() == nil {
+						err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+							if _, err := tx.Exec(ctx, `update public.consignment set version = version + 1 where id = $1`, n+1); err != nil || !publishes {
+								return err
+							}
+							_, err := tx.Exec(ctx, `select waybill.publish(tenant => $1, type => $2, resource_type => 'consignment', resource_id => $3, data => $4)`,
+								p.tenant, p.eventType, fmt.Sprintf("C-%d", n), body)
+							return err
+						})
+						if err != nil {
+							return err
+						}
+						done.Add(1)
+					}
+					return nil
+				}()
+			}()
+		}
+		for range committers {
+			err = errors.Join(err, <-errs)
+		}
+		return float64(done.Load()) / time.Since(begun).Seconds(), err
+	}
+	plain, err := rate(false)
+	if err != nil {
+		return err
+	}
+	with, err := rate(true)
+	if err != nil {
+		return err
+	}
+	f.add("50 committers, no event: commits/s", plain)
+	f.add("50 committers, each publishes, deliveries on the way: commits/s", with)
+	return s.untilIdle(ctx, places)
 }
