@@ -62,6 +62,9 @@ type bounds struct {
 
 var usual = bounds{scanned: 10_000, bytes: 8 << 20}
 
+// looked is how many events a page of the newest looks at.
+const looked = 5_000
+
 func (b bounds) orUsual() bounds {
 	if b == (bounds{}) {
 		return usual
@@ -420,6 +423,9 @@ func (c *Events) walk(ctx context.Context, tenant string, f EventFilter, from pl
 	args["position"], args["bodies"], args["limit"], args["scan"] = from.position, bodies, limit+1, most.scanned
 	if f.Delivery != (DeliveryFilter{}) {
 		args["scan"] = max(1, most.scanned/5) // each costs a look into the deliveries
+	}
+	if from.back {
+		args["scan"] = min(args["scan"].(int), looked) // somebody waits for the page
 	}
 	for _, w := range f.windows(from) {
 		args["from_day"], args["to_day"] = w.from, w.to

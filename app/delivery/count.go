@@ -66,7 +66,7 @@ func (s *Service) countKeys(ctx context.Context, src source, from place) (Count,
 // countRead counts what a source's keys lead to and meets its remaining conditions.
 func (s *Service) countRead(ctx context.Context, src source, tenant string, from place) (Count, error) {
 	var c Count
-	sql := "select count(*) from (\n" + filled(sqlRows, []string{src.rest}) + "\n) q"
+	sql := filled(sqlRowsCount, []string{src.rest})
 	most := s.bounds.orUsual().read
 	for read := 0; read < most; {
 		step, err := s.step(ctx, src, from, most)

@@ -30,6 +30,8 @@ var (
 	sqlDueKeys        = queries.SQL("DueKeys")
 	sqlAttemptKeys    = queries.SQL("AttemptKeys")
 	sqlRows           = queries.SQL("DeliveryRows")
+	sqlRowsCount      = queries.SQL("DeliveryRowsCount")
+	sqlCountOfRes     = queries.SQL("ResourceCount")
 )
 
 // bounds are what one call may look at.
@@ -142,6 +144,7 @@ func (f Filter) source(tenant string, few bool, most bounds) source {
 		walk("event", sqlEventKeys)
 	case f.ResourceID != "":
 		walk("resource", sqlResourceKeys)
+		s.sums = filled(sqlCountOfRes, conditions)
 		s.args["resource"], s.args["resource_type"] = f.ResourceID, f.ResourceType
 		s.byPosition, s.scan = true, most.events
 	case parked && f.EndpointID != "":

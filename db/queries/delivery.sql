@@ -142,6 +142,25 @@ where w.id is not null or e.edge
 order by e.position desc, w.id desc
 limit @limit;
 
+-- name: ResourceCount
+-- How many of the same there are, and whether @scan events were looked at: the same indexes, and nothing is brought into order.
+select coalesce(sum(w.n), 0)::bigint, count(*) >= @scan::bigint
+from (
+    select x.id, x.day, x.position
+    from events x
+    where x.tenant_id = @tenant and x.resource_id = @resource and (@resource_type::text = '' or x.resource_type = @resource_type)
+      and x.day between @from_day and @before_day and x.position <= @before_position
+    order by x.position desc
+    limit @scan
+) e
+cross join lateral (
+    select count(*) as n
+    from deliveries v
+    where v.tenant_id = @tenant and v.event_id = e.id and v.day = e.day and v.position = e.position
+      and (v.position, v.id) < (@before_position::bigint, @before_id::text)
+      and v.id >= @from_id and v.id < @until_id and (/* filter */ true)
+) w;
+
 -- name: ParkedKeys
 -- The undelivered or held of a tenant, from the list itself: index parked_by_tenant. Tests that failed are on no list; they are few.
 select k.id, k.day, 0::bigint as position, false as edge, true as matches
@@ -248,6 +267,18 @@ left join due u on u.delivery_id = v.id and u.tenant_id = v.tenant_id
 left join endpoints e on e.id = v.endpoint_id and e.tenant_id = v.tenant_id
 where (/* filter */ true)
 order by k.n;
+
+-- name: DeliveryRowsCount
+-- How many of these deliveries match: the same without what is only to be shown.
+select count(*)
+from unnest(@ids::text[], @days::date[]) as k(id, day)
+cross join lateral (
+    select d.*
+    from deliveries d
+    where d.id = k.id and d.day between k.day and k.day + 1 and d.day between @first_day and @last_day::date + 1 and d.tenant_id = @tenant
+    limit 1
+) v
+where (/* filter */ true);
 
 -- name: DeliveryDay
 -- In which partition a delivery is, when its id does not say: one index probe a day.
