@@ -50,13 +50,15 @@ func init() {
 	operations := []string{"app/account", "app/notice", "app/idempotency", "app/endpoint", "app/catalog", "app/delivery", "app/outbox", "app/lane"}
 	layers["jobs"] = slices.Concat(storage, pure, operations)
 
-	view := []string{"app/verdict", "assets", "web/path", "web/ui"}
+	view := []string{"app/verdict", "assets", "web/path", "web/ui", "web/reference", "web/page/snippets"}
 	layers["assets"] = nil
 	layers["web/path"] = nil
+	layers["web/reference"] = nil
+	layers["web/page/snippets"] = nil
 	layers["web/ui"] = []string{"web/path", "assets"}
 	layers["web/page"] = view
 	layers["web/page/gallery"] = slices.Concat(view, []string{"web/page"})
-	layers["web/api"] = slices.Concat(storage, pure, operations, []string{"web/path"})
+	layers["web/api"] = slices.Concat(storage, pure, operations, []string{"web/path", "web/reference"})
 	layers["web/dashboard"] = slices.Concat(storage, pure, operations, view, []string{"web/page"})
 	layers["web"] = slices.Concat(storage, pure, operations, view, []string{"web/page", "web/page/gallery", "web/api", "web/dashboard"})
 	layers["app/server"] = slices.Concat(storage, pure, operations, []string{"app/alert", "db/embedded", "jobs", "web", "web/api", "web/dashboard", "web/page/gallery", "assets"})

@@ -13,7 +13,10 @@ import (
 	"testing"
 )
 
-var picturesDir = flag.String("pictures", "screenshots", "folder for pictures of the pages")
+var (
+	picturesDir  = flag.String("pictures", "screenshots", "folder for pictures of the pages")
+	everyPicture = flag.Bool("every-picture", false, "pictures of each page at all widths and in both themes, not of one")
+)
 
 // site is the address that browsers know the program by. Browsers trust it as they do https.
 const site = "waybill.localhost"

@@ -31,6 +31,7 @@ import (
 	"waybill/app/sender"
 	"waybill/db/dbtest"
 	"waybill/web"
+	programs "waybill/web/api"
 	"waybill/web/dashboard"
 )
 
@@ -117,6 +118,7 @@ func newBenchOn(t *testing.T, pool, rows *pgxpool.Pool) *bench {
 		Rollups:    true,
 		Check:      func(context.Context, string, time.Duration) []sender.Step { return b.steps },
 		Sources:    []string{"198.51.100.7"},
+		Reference:  programs.New(programs.Config{URL: "https://waybill.test", Now: time.Now, Log: log}).Reference,
 		Mailbox:    b.mails,
 	}})
 	if err != nil {

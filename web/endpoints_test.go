@@ -166,7 +166,7 @@ func TestSecrets(t *testing.T) {
 		t.Error("the secret stands in the log")
 	}
 
-	who.follow(at+"/rotate", url.Values{"overlap": {"24h"}}).says(t, http.StatusOK, "A new secret signs beside the old one, which ends in 1 d", "Ending", "Signing")
+	who.follow(at+"/rotate", url.Values{"overlap": {"24h"}}).says(t, http.StatusOK, "A new secret signs beside the old one, which ends in 24 hours", "Ending", "Signing")
 	who.get("/endpoints/"+id+"/settings").says(t, http.StatusOK, "Secrets 2")
 	who.post(at+"/rotate", url.Values{"overlap": {"999h"}}).says(t, http.StatusUnprocessableEntity, "0 to 604800")
 	who.post(at+"/rotate", url.Values{"overlap": {"soon"}}).says(t, http.StatusUnprocessableEntity, "Choose how long")

@@ -88,7 +88,7 @@ func settle(t *testing.T, b *bench, tenant dbtest.Tenant) names {
 	}
 	return names{
 		"recovery": caught.ID, "endpoints": made.ID, "deliveries": d.ID, "events": d.Event.ID, "attempt": a.ID, "secret": secrets[0].ID, "key": key.ID,
-		"session": sessionID, "name": "order.paid", "token": "wbl_none", "member": memberID, "invitation": asked.ID,
+		"session": sessionID, "name": "order.paid", "noun": "events", "token": "wbl_none", "member": memberID, "invitation": asked.ID,
 		"reset": b.mailed(t, "reset", anna), "verify": b.mailed(t, "verify", anna), "invite": asked.Token.Reveal(), "mail": mails[0].ID,
 	}
 }

@@ -42,10 +42,11 @@ func (l *lane) most() int {
 	return most
 }
 
-// busy is how many of them are taken. While an endpoint is sent to with restraint, an answer that is not committed yet counts as well: what it
-// says may forbid the next. mu is held.
+// busy is how many of them are taken. While an endpoint is sent to with restraint, or as many have failed in a row as may open its circuit, an answer that is
+// not committed yet counts as well: what it says may forbid the next. mu is held.
 func (l *lane) busy() int {
-	if l.limit > 0 && l.target != nil && l.limit < l.target.concurrency {
+	opens := l.target.policy.Breaker.ConsecutiveFailures
+	if l.limit > 0 && l.limit < l.target.concurrency || l.streak > 0 && opens > 0 && l.streak+len(l.onWire) >= opens {
 		return len(l.onWire) + len(l.answered)
 	}
 	return len(l.onWire)

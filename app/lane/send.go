@@ -79,9 +79,14 @@ func (l *lane) answer(r *result) {
 		l.stranded++
 	}
 	if r.item.Trigger != triggerTest {
-		if r.out.Class != sender.Delivered {
+		switch r.out.Class {
+		case sender.Delivered:
+			l.streak = 0
+		case sender.Proxy, sender.Canceled:
+		default:
 			l.ailing = true
 			l.failures++
+			l.streak++
 		}
 		r.ailing, r.failures = l.ailing, l.failures
 		switch {

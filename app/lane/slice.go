@@ -46,6 +46,7 @@ type lane struct {
 	marked     time.Time // when a commit of ours last said so
 	ailing     bool      // successes are held against its health as well
 	failures   int       // answered
+	streak     int       // of them, since the last success
 	pace       pace
 	fetching   bool
 	largest    int // bytes of the largest body fetched
@@ -153,7 +154,9 @@ func (l *lane) run(ctx context.Context) {
 		if l.closed || l.inactive || shut {
 			l.keepTests(yield || l.closed)
 		}
-		gated := l.startSome(ctx, now)
+		// Before the first request to an endpoint whose circuit is open: a probe is no chance for what has outlived its schedule.
+		expire := !outlived && !l.closed && !l.inactive && (shut || l.ailing && l.limit == 1) && l.target != nil && len(l.onWire) == 0 && len(l.answered) == 0
+		gated := !expire && l.startSome(ctx, now)
 		quiet := len(l.onWire) == 0 && len(l.answered) == 0
 		idle := quiet && len(l.buffer) == 0
 		stuck := len(l.onWire) > 0 && now.Sub(l.lastAnswer) > hungAfter && now.Sub(oldest(l.onWire, now)) > hungAfter
@@ -203,8 +206,8 @@ func (l *lane) run(ctx context.Context) {
 				return
 			}
 			continue
-		case shut && quiet && !outlived && !inactive && l.hasTarget():
-			outlived = true
+		case expire && !wantFetch && !l.isFetching():
+			outlived, more = true, true
 			l.outlive(ctx)
 			continue
 		case exhausted && !wantFetch && !lingering:
@@ -506,13 +509,13 @@ func (l *lane) hold(ctx context.Context) bool {
 func (l *lane) outlive(ctx context.Context) {
 	l.mu.Lock()
 	t := l.target
+	l.keepTests(false) // some of it may be gone
+	l.mark, l.poked = nil, true
 	l.mu.Unlock()
 	if err := l.e.outlive(ctx, l.endpointID, l.tenantID, t); err != nil {
 		l.pause(ctx, err)
 	}
 }
-
-func (l *lane) hasTarget() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.target != nil }
 
 // detach lets the lane's River job end while its requests hang.
 func (l *lane) detach() {

@@ -156,7 +156,7 @@ func (s *Server) web(mux *http.ServeMux) (*web.Web, error) {
 		Observe: s.metrics.observe("dashboard"),
 		Dashboard: dashboard.Config{URL: s.Config.URL, Platform: "Your platform", Log: s.Logger, Now: time.Now, Accounts: s.Services.Accounts,
 			Endpoints: s.Services.Endpoints, Types: s.Services.Types, Events: s.Services.Events, Deliveries: s.Services.Deliveries, Policies: s.Policies,
-			Rollups: lane.RollupsKept, Check: s.sender.CheckConnection, Mailbox: s.mailbox(), NoMail: s.smtp == nil && !s.Config.Development()},
+			Reference: programs.Reference, Rollups: lane.RollupsKept, Check: s.sender.CheckConnection, Mailbox: s.mailbox(), NoMail: s.smtp == nil && !s.Config.Development()},
 		Ring: s.Ring, Development: s.Config.Development(),
 	})
 	if err != nil {

@@ -20,6 +20,7 @@ function release() {
   body?.prepend(...waiting.reverse());
   waiting = [];
   while (body?.rows.length > 100) body.lastElementChild.remove();
+  for (const shown of document.querySelectorAll(".pager-shown")) shown.textContent = `${body?.rows.length} shown, newest first`;
   say();
 }
 

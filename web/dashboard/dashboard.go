@@ -12,6 +12,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"waybill/app/account"
@@ -22,10 +23,11 @@ import (
 	"waybill/app/policy"
 	"waybill/app/seal"
 	"waybill/app/sender"
+	"waybill/web/reference"
 	"waybill/web/ui"
 )
 
-// Config is what the dashboard is made of. All fields but the last three are required.
+// Config is what the dashboard is made of. All fields but the last four are required.
 type Config struct {
 	URL      string // the public address, without a slash at the end
 	Platform string // who the sellers came from, for the page behind a portal link: "your platform"
@@ -43,6 +45,8 @@ type Config struct {
 
 	Rollups bool     // attempts are counted as they are recorded: there are charts
 	Sources []string // the addresses that events are sent from, where they are known
+
+	Reference func() reference.API // what the documentation says of the API; nil: nothing
 
 	Mailbox *notice.Outbox // shows the mails of all tenants to everybody: for development alone; nil: there is no such page
 	NoMail  bool           // nobody sends mails, or can read them
@@ -78,13 +82,21 @@ type Note struct {
 // Dashboard answers requests for pages. It is an http.Handler for everything that is neither API nor asset.
 type Dashboard struct {
 	Config
-	mux  *http.ServeMux
-	live *hub
+	mux *http.ServeMux
+	// reference is made when it is first asked for.
+	reference func() reference.API
+	live      *hub
 }
 
 // New makes the dashboard. It panics when the table of routes contradicts itself: that is a mistake in the program.
 func New(config Config) *Dashboard {
 	d := &Dashboard{Config: config, mux: http.NewServeMux()}
+	d.reference = sync.OnceValue(func() reference.API {
+		if config.Reference == nil {
+			return reference.API{URL: config.URL}
+		}
+		return config.Reference()
+	})
 	d.live = newHub(config.Log, config.Now, config.Accounts.SessionsAlive)
 	for _, route := range d.Routes() {
 		d.mux.Handle(route.Method+" "+route.Pattern, d.handler(route))

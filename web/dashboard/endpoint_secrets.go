@@ -67,7 +67,7 @@ func (d *Dashboard) secretRotate(w http.ResponseWriter, r *http.Request, caller 
 	if err != nil {
 		return err
 	}
-	note := Note{Text: "A new secret signs beside the old one, which ends in " + ui.Span(overlap) + ". Reveal it and put it into your code until then."}
+	note := Note{Text: "A new secret signs beside the old one, which ends in " + page.OverlapName(field(r, "overlap")) + ". Reveal it and put it into your code until then."}
 	if overlap == 0 {
 		note.Text = "A new secret signs from now on, and the old one has ended. Reveal it and put it into your code."
 	}

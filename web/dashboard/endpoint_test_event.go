@@ -138,7 +138,8 @@ func (d *Dashboard) endpointTestSend(w http.ResponseWriter, r *http.Request, cal
 	return d.redirect(w, r, withQuery(path.EndpointTest(endpointID), "type", tested.Type)+"&delivery="+tested.DeliveryID)
 }
 
-// await returns when the delivery has been attempted, or after answerWithin.
+// await returns when the delivery has been attempted and, if it was accepted, the endpoint is known to work: that is noted a moment later, and the page
+// would contradict itself. It gives up after answerWithin.
 func (d *Dashboard) await(ctx context.Context, caller account.Caller, deliveryID string) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
@@ -151,7 +152,13 @@ func (d *Dashboard) await(ctx context.Context, caller account.Caller, deliveryID
 		case <-tick.C:
 		}
 		one, err := d.Deliveries.Read(ctx, caller, deliveryID)
-		if err == nil && (one.Attempts > 0 || one.Status != delivery.Pending) {
+		if err != nil || one.Attempts == 0 && one.Status == delivery.Pending {
+			continue
+		}
+		if one.Status != delivery.Delivered {
+			return
+		}
+		if e, err := d.Endpoints.Read(ctx, caller, one.EndpointID); err != nil || e.VerifiedAt != nil {
 			return
 		}
 	}

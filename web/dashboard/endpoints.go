@@ -160,7 +160,11 @@ func (d *Dashboard) endpointCreate(w http.ResponseWriter, r *http.Request, calle
 	if err != nil {
 		return err
 	}
+	added := "Endpoint added."
+	if sheet.Check != nil && sheet.Check.Passed {
+		added = "Endpoint added. The connection works."
+	}
 	return d.done(w, r, caller, path.EndpointTest(created.ID), Note{
-		Text: "Endpoint added. Try it with a test event; the secret that your code verifies with is under", Link: ui.Link{Text: "Secrets", Href: path.EndpointSecrets(created.ID)},
+		Text: added + " Try it with a test event; the secret that your code verifies with is under", Link: ui.Link{Text: "Secrets", Href: path.EndpointSecrets(created.ID)},
 	})
 }

@@ -41,7 +41,7 @@ func (d *Dashboard) showKeys(w http.ResponseWriter, r *http.Request, caller acco
 	if err != nil {
 		return err
 	}
-	sheet.MayManage, sheet.BaseURL, sheet.Reference, sheet.Sources = true, d.URL, "/v1/openapi.json", d.Sources
+	sheet.MayManage, sheet.BaseURL, sheet.Reference, sheet.Sources = true, d.URL, path.DocsAPI(), d.Sources
 	if note, ok := d.Sessions.Said(w, r, caller.ID); ok {
 		v.note(note)
 	}

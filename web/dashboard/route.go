@@ -56,6 +56,10 @@ func (d *Dashboard) Routes() []Route {
 	guest("POST", "/verify/{verify}", d.verify)
 	guest("GET", "/invitation/{invite}", d.invitation)
 	guest("POST", "/invitation/{invite}", d.invitationAccept)
+	guest("GET", "/docs", d.docs)
+	guest("GET", "/docs/receiving", d.docsReceiving)
+	guest("GET", "/docs/api", d.docsAPI)
+	guest("GET", "/docs/api/{noun}", d.docsNoun)
 	if d.Mailbox != nil {
 		guest("GET", "/dev/mail", d.mails)
 		guest("GET", "/dev/mail/{mail}", d.mail)

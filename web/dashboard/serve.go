@@ -216,6 +216,9 @@ func (d *Dashboard) fail(w http.ResponseWriter, r *http.Request, err error) {
 func (d *Dashboard) showError(w http.ResponseWriter, r *http.Request, sheet page.Error) {
 	record := recordOf(r)
 	sheet.Request = record.ID
+	if r.Method == http.MethodGet && (sheet.Status >= http.StatusInternalServerError || sheet.Status == http.StatusTooManyRequests) {
+		sheet.Again = r.URL.RequestURI()
+	}
 	frame := ui.Frame{}
 	if record.Caller.Kind == "" && sheet.Status < http.StatusInternalServerError {
 		if caller, err := d.Sessions.Caller(r); err == nil {

@@ -5,8 +5,8 @@ func errorFixtures() []Fixture {
 	fixtures := []Fixture{
 		{Name: "error", State: "404", Page: Error{Status: 404, Signed: true, Request: request}},
 		{Name: "error", State: "403", Page: Error{Status: 403, Signed: true, Request: request, Detail: "Only an owner can remove members."}},
-		{Name: "error", State: "500", Page: Error{Status: 500, Signed: true, Request: request}},
-		{Name: "error", State: "503", Page: Error{Status: 503, Request: request}},
+		{Name: "error", State: "500", Page: Error{Status: 500, Signed: true, Request: request, Again: "/deliveries"}},
+		{Name: "error", State: "503", Page: Error{Status: 503, Request: request, Again: "/deliveries"}},
 		{Name: "error", State: "404-signed-out", Page: Error{Status: 404, Request: request}},
 		{Name: "error", State: "429", Page: Error{Status: 429, Request: request}},
 	}

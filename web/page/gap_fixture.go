@@ -14,8 +14,8 @@ func gapFixtures() []Fixture {
 	for i := range 20 {
 		full.Rows = append(full.Rows, GapRow{ID: fixtureID("evt", 40+i), Type: eventTypes[i%4], Resource: "C-" + strconv.Itoa(4400+i), Sequence: strconv.Itoa(1 + i%4), At: before(time.Duration(23*60-i*17) * time.Minute)})
 	}
-	full.Shown, full.Next = "20 events", path.GapBetween("2026-11-16T09:41:05Z", "2026-11-17T09:41:05Z", "b64x")
-	second := Gap{Range: gapCustom, From: "2026-11-16T15:11", To: "2026-11-17T15:11", Since: day.Since, Until: day.Until, Rows: full.Rows[:1], Shown: "1 event", First: path.GapBetween("2026-11-16T09:41:05Z", "2026-11-17T09:41:05Z", "")}
+	full.Shown, full.Next = "20 events on this page", path.GapBetween("2026-11-16T09:41:05Z", "2026-11-17T09:41:05Z", "b64x")
+	second := Gap{Range: gapCustom, From: "2026-11-16T15:11", To: "2026-11-17T15:11", Since: day.Since, Until: day.Until, Rows: full.Rows[:1], Shown: "1 event on this page", First: path.GapBetween("2026-11-16T09:41:05Z", "2026-11-17T09:41:05Z", "")}
 	cut := day
 	cut.Range, cut.Since, cut.Next = "90d", before(90*24*time.Hour), path.GapOver("90d")
 	cut.Counts = &GapCounts{Published: 500000, Delivered: 500000, Acknowledged: 0, Neither: 0}

@@ -55,7 +55,7 @@ func Fixtures() []Fixture {
 		signInFixtures(), peopleFixtures(), overviewFixtures(), endpointsFixtures(), endpointNewFixtures(),
 		endpointFixtures(), secretsFixtures(), testFixtures(), recoverFixtures(), deliveriesFixtures(), deliveryFixtures(),
 		undeliveredFixtures(), eventsFixtures(), eventFixtures(), eventTypeFixtures(), gapFixtures(), keysFixtures(), consumersFixtures(), teamFixtures(),
-		activityFixtures(), settingsFixtures(), mailFixtures(), confirmationFixtures(), errorFixtures(),
+		activityFixtures(), settingsFixtures(), mailFixtures(), docsFixtures(), confirmationFixtures(), errorFixtures(),
 	} {
 		all = append(all, group...)
 	}
