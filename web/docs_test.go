@@ -16,7 +16,7 @@ func TestDocumentationIsForEverybody(t *testing.T) {
 	guest := b.browser()
 	guest.get("/docs").says(t, http.StatusOK, "Quick start", "waybill.publish(tenant", "waybill listen")
 	guest.get("/docs/receiving").says(t, http.StatusOK, "waybill.test", "Waybill/1 (+https://waybill.test/docs/receiving)", "webhook-signature", "hmac.compare_digest",
-		"func Verify(", "standard An attempt may take 15 s", "10 1 d 3 d 3 h", "198.51.100.7", "Your server answered 401 Unauthorized", "kept and can be sent again for 30 days")
+		"func Verify(", "standard An attempt may take 15 s", "10 1 d 3 d 3 h", "An endpoint that fails for 5 days is disabled. After 401, 403 or 404 nothing is tried again.", "198.51.100.7", "Your server answered 401 Unauthorized", "kept and can be sent again for 30 days")
 	guest.get("/docs/api").says(t, http.StatusOK, "API reference", "GET /v1/events List events", "cursor-expired", "410")
 	guest.get("/docs/api/consumers").says(t, http.StatusOK, "POST /v1/consumers/{name}/next", "POST /v1/tenants/{uid}/consumers/{name}/next", "wait_seconds", "0 to 30",
 		"409 lease-held", "with the right catalog:read", "Idempotency-Key")

@@ -93,7 +93,7 @@ func (s *Service) digest(ctx context.Context, tx pgx.Tx, tenantID, tenantName st
 		var code int
 		err = row.Scan(&u.EndpointID, &u.Count, &u.DeliveryID, &class, &code, &u.Excerpt, &u.Name, &address)
 		v := explain(class, "", code, address)
-		u.Tenant, u.URL, u.Title = tenantName, shown(address), v.Title
+		u.Tenant, u.URL, u.Title, u.Short = tenantName, shown(address), v.Title, v.Short
 		return u, err
 	})
 	if err != nil || len(list) == 0 {

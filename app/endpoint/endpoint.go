@@ -114,9 +114,29 @@ type Endpoint struct {
 	RatePerSecond *int     // requests a second, 1 to 10,000; nil: no limit of its own
 	Preset        string   // delivery policy; empty: the tenant's
 	PublicKey     string   // whpk_… in force; empty without an ed25519 scheme
+	Health        Health   // what its last attempts say
 	Rev           int64    // grows with every change
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
+}
+
+// HealthState is how an endpoint fares, in a word.
+type HealthState string
+
+// The states of health.
+const (
+	OK      HealthState = "ok"
+	Failing HealthState = "failing" // its last attempt failed, or nothing can be sent to it
+	Open    HealthState = "open"    // so many failed that its circuit is open: what is due waits, and one probe at a time finds out when it is back
+)
+
+// Health is what the attempts of an endpoint's schedule say about it; tests, manual resends and faults of our own do not count.
+type Health struct {
+	State        HealthState
+	FailingSince *time.Time // the first failure since the last success
+	Failures     int        // different deliveries that failed since then, as far as they are counted (100 or so)
+	NextProbeAt  *time.Time // while the circuit is open
+	DisableAt    *time.Time // when it is disabled if every attempt fails until then
 }
 
 var (
@@ -126,8 +146,22 @@ var (
 
 func scanEndpoint(row pgx.CollectableRow) (Endpoint, error) {
 	var e Endpoint
+	var phase string
+	var flagged bool
 	err := row.Scan(&e.ID, &e.TenantID, &e.URL, &e.Description, &e.State, &e.Reason, &e.StateBy, &e.StateAt, &e.VerifiedAt, &e.Scheme, &e.Payload,
-		&e.HeaderNames, &e.Concurrency, &e.RatePerSecond, &e.Preset, &e.Rev, &e.CreatedAt, &e.UpdatedAt, &e.Types, &e.PublicKey)
+		&e.HeaderNames, &e.Concurrency, &e.RatePerSecond, &e.Preset, &e.Rev, &e.CreatedAt, &e.UpdatedAt, &e.Types, &e.PublicKey,
+		&phase, &flagged, &e.Health.FailingSince, &e.Health.DisableAt, &e.Health.Failures, &e.Health.NextProbeAt)
+	switch {
+	case phase == "open":
+		e.Health.State = Open
+	case flagged || e.Health.FailingSince != nil:
+		e.Health.State = Failing
+	default:
+		e.Health.State = OK
+	}
+	if e.State != Active {
+		e.Health.NextProbeAt, e.Health.DisableAt = nil, nil
+	}
 	return e, err
 }
 

@@ -141,6 +141,7 @@ func Recovered(t Trouble) Notice {
 type Undone struct {
 	Trouble
 	Count int
+	Short string // how the last attempt of the latest ended, in two or three words
 }
 
 // undoneShown endpoints are listed in a mail.
@@ -153,7 +154,7 @@ func Undelivered(tenant string, hour time.Time, kept time.Duration, list []Undon
 	for i, u := range list {
 		total += u.Count
 		if i < undoneShown {
-			facts = append(facts, Fact{u.called(), deliveries(u.Count) + ", last: " + plain.Clip(u.Title, 120)})
+			facts = append(facts, Fact{plain.Clip(u.called(), 45), deliveries(u.Count) + " (" + plain.Clip(u.Short, 30) + ")"})
 		}
 	}
 	if len(list) > undoneShown {

@@ -20,7 +20,19 @@ var at = time.Date(2026, 11, 17, 9, 41, 5, 0, time.UTC)
 // samples is every notice, and one that uses all of the shape.
 func samples() map[string]Notice {
 	const token = "wbi_0123456789abcdefghjkmnpqrstvwxyz01234567"
+	trouble := Trouble{
+		Tenant: "Meera Silk House", EndpointID: "ep_01KA8R2Q4ZJ6T0W3X5Y7N8P900", Name: "Order system", URL: "https://orders.silkhouse.example/webhooks/freight",
+		Since: at.Add(-51 * time.Minute), Until: at.Add(24 * time.Hour), Different: 14, Title: "Your server answered 500 Internal Server Error",
+		Happened: "It failed while it worked on the event.", Fix: "Look in your application's log at the time of this attempt.", Excerpt: Excerpt([]byte("<h1>Oops</h1>\n\tline 2\n")),
+		DeliveryID: "dlv_01KA8R2Q4ZJ6T0W3X5Y7N8P900", AttemptID: "att_01KA8R2Q4ZJ6T0W3X5Y7N8P900",
+	}
+	refused, gone := trouble, trouble
+	refused.Refused, refused.Name, refused.Title, refused.Different = true, "", "Your server answered 401 Unauthorized", 1
+	gone.Gone, gone.Since, gone.Title = true, time.Time{}, "Your server answered 410 Gone"
 	return map[string]Notice{
+		"endpoint-failing": Failing(trouble), "endpoint-refused": Failing(refused), "endpoint-warning": Warning(trouble),
+		"endpoint-disabled": Disabled(trouble), "endpoint-gone": Disabled(gone), "endpoint-recovered": Recovered(trouble),
+		"undelivered":              Undelivered("Meera Silk House", at.Truncate(time.Hour), 30*24*time.Hour, []Undone{{trouble, 12, "500"}, {refused, 1, "401"}}),
 		"invitation":               Invitation("Meera Silk House", "Meera Iyer", "Developer", token, at.Add(7*24*time.Hour)),
 		"invitation-from-platform": Invitation("Meera Silk House", "", "Owner", token, at.Add(7*24*time.Hour)),
 		"reset":                    Reset(token, time.Hour),
@@ -74,7 +86,10 @@ func TestWhatPeopleTypedIsText(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"A & B", "<b>x</b>", `"><img src=x onerror=alert(1)>`, "{{.Secret}}", strings.Repeat("ö", 300), "https://evil.test/login", "javascript:alert(1)"} {
 		for kind, n := range map[string]Notice{
-			"invitation": Invitation(name, name, "Owner", "t", at), "welcome": Welcome(name, name),
+			"failing":     Failing(Trouble{Tenant: name, Name: name, URL: name, Title: name, Happened: name, Fix: name, Excerpt: Excerpt([]byte(name))}),
+			"disabled":    Disabled(Trouble{Tenant: name, URL: name, Title: name, Happened: name}),
+			"undelivered": Undelivered(name, at, time.Hour, []Undone{{Trouble{Name: name, Title: name}, 3, name}}),
+			"invitation":  Invitation(name, name, "Owner", "t", at), "welcome": Welcome(name, name),
 			"facts": {Subject: words(name), Paragraphs: []string{name}, Facts: []Fact{{name, name}}, Excerpt: name, Button: Button{name, path.Team()}, Footer: []string{name}},
 		} {
 			made, err := Render(n, base)

@@ -7,9 +7,13 @@ select e.id, e.tenant_id, e.url, e.description, e.state, coalesce(e.reason, ''),
        array(select s.pattern from subscriptions s where s.tenant_id = e.tenant_id and s.endpoint_id = e.id order by s.ordinal),
        coalesce((select k.public from signing_secrets k
                  where k.tenant_id = e.tenant_id and k.endpoint_id = e.id and k.kind = 'ed25519' and k.expires_at is null
-                 order by k.id desc limit 1), '')
+                 order by k.id desc limit 1), ''),
+       coalesce(g.phase, 'closed'), coalesce(g.flagged, false), g.failing_since, g.disable_at, coalesce(cardinality(g.failed), 0),
+       case when g.phase = 'open' then l.not_before end
 from endpoints e
 left join header_sets h on h.tenant_id = e.tenant_id and h.id = e.header_set_id
+left join endpoint_health g on g.tenant_id = e.tenant_id and g.endpoint_id = e.id
+left join lanes l on l.tenant_id = e.tenant_id and l.endpoint_id = e.id
 where e.tenant_id = $1 and e.id = $2 and e.deleted_at is null;
 
 -- name: EndpointList
@@ -19,9 +23,13 @@ select e.id, e.tenant_id, e.url, e.description, e.state, coalesce(e.reason, ''),
        array(select s.pattern from subscriptions s where s.tenant_id = e.tenant_id and s.endpoint_id = e.id order by s.ordinal),
        coalesce((select k.public from signing_secrets k
                  where k.tenant_id = e.tenant_id and k.endpoint_id = e.id and k.kind = 'ed25519' and k.expires_at is null
-                 order by k.id desc limit 1), '')
+                 order by k.id desc limit 1), ''),
+       coalesce(g.phase, 'closed'), coalesce(g.flagged, false), g.failing_since, g.disable_at, coalesce(cardinality(g.failed), 0),
+       case when g.phase = 'open' then l.not_before end
 from endpoints e
 left join header_sets h on h.tenant_id = e.tenant_id and h.id = e.header_set_id
+left join endpoint_health g on g.tenant_id = e.tenant_id and g.endpoint_id = e.id
+left join lanes l on l.tenant_id = e.tenant_id and l.endpoint_id = e.id
 where e.tenant_id = $1 and e.deleted_at is null and ($2 = '' or e.state = $2) and ($3 = '' or e.id < $3)
 order by e.id desc
 limit $4;

@@ -12,23 +12,28 @@ import (
 
 // Endpoint is an endpoint without its secrets.
 type Endpoint struct {
-	ID          string           `json:"id" required:"true" examples:"[\"ep_01J9X3ZK7Q8W2M4T5V6B7N8P9R\"]"`
-	URL         string           `json:"url" required:"true" format:"uri"`
-	Description string           `json:"description" required:"true"`
-	Types       []string         `json:"types" required:"true" description:"Event types, prefixes (order.*) or *."`
-	State       endpoint.State   `json:"state" required:"true" enum:"active,paused,disabled"`
-	Reason      *string          `json:"state_reason" required:"true" description:"manual, gone (it answered 410) or failing (for too long); null while active."`
-	StateBy     *string          `json:"state_by" required:"true" description:"Who or what put it into this state."`
-	StateAt     time.Time        `json:"state_at" required:"true"`
-	VerifiedAt  *time.Time       `json:"verified_at" required:"true" description:"The first 2xx at this URL; null: none yet."`
-	Scheme      signing.Scheme   `json:"scheme" required:"true" enum:"v1,v1+v1a,v1a,hex"`
-	Payload     endpoint.Payload `json:"payload" required:"true" enum:"full,thin"`
-	HeaderNames []string         `json:"header_names" required:"true" description:"Of its static headers. The values are shown by headers/reveal only."`
-	Limits      EndpointLimits   `json:"limits" required:"true"`
-	Preset      *string          `json:"preset" required:"true" description:"Its delivery policy; null: the tenant's."`
-	PublicKey   *string          `json:"public_key" required:"true" description:"whpk_… in force; null without v1a."`
-	CreatedAt   time.Time        `json:"created_at" required:"true"`
-	UpdatedAt   time.Time        `json:"updated_at" required:"true"`
+	ID           string               `json:"id" required:"true" examples:"[\"ep_01J9X3ZK7Q8W2M4T5V6B7N8P9R\"]"`
+	URL          string               `json:"url" required:"true" format:"uri"`
+	Description  string               `json:"description" required:"true"`
+	Types        []string             `json:"types" required:"true" description:"Event types, prefixes (order.*) or *."`
+	State        endpoint.State       `json:"state" required:"true" enum:"active,paused,disabled"`
+	Reason       *string              `json:"state_reason" required:"true" description:"manual, gone (it answered 410) or failing (for too long); null while active."`
+	StateBy      *string              `json:"state_by" required:"true" description:"Who or what put it into this state."`
+	StateAt      time.Time            `json:"state_at" required:"true"`
+	Health       endpoint.HealthState `json:"health" required:"true" enum:"ok,failing,open" description:"open: after too many failures in a row what is due waits, and one probe at a time finds out when the endpoint is back. Test events, manual resends and faults of Waybill's own do not count."`
+	FailingSince *time.Time           `json:"failing_since" required:"true" description:"The first failure since the last success; null: none."`
+	Failures     int                  `json:"consecutive_failures" required:"true" minimum:"0" description:"Different events that failed since then; counted up to 100, or to the policy's threshold if that is more."`
+	NextProbeAt  *time.Time           `json:"next_probe_at" required:"true" description:"While open: when the next probe is sent."`
+	DisableAt    *time.Time           `json:"disable_at" required:"true" description:"When it is disabled if every attempt fails until then."`
+	VerifiedAt   *time.Time           `json:"verified_at" required:"true" description:"The first 2xx at this URL; null: none yet."`
+	Scheme       signing.Scheme       `json:"scheme" required:"true" enum:"v1,v1+v1a,v1a,hex"`
+	Payload      endpoint.Payload     `json:"payload" required:"true" enum:"full,thin"`
+	HeaderNames  []string             `json:"header_names" required:"true" description:"Of its static headers. The values are shown by headers/reveal only."`
+	Limits       EndpointLimits       `json:"limits" required:"true"`
+	Preset       *string              `json:"preset" required:"true" description:"Its delivery policy; null: the tenant's."`
+	PublicKey    *string              `json:"public_key" required:"true" description:"whpk_… in force; null without v1a."`
+	CreatedAt    time.Time            `json:"created_at" required:"true"`
+	UpdatedAt    time.Time            `json:"updated_at" required:"true"`
 }
 
 // EndpointLimits bound what is sent to an endpoint.
@@ -46,7 +51,8 @@ type NewEndpoint struct {
 func endpointOf(e endpoint.Endpoint) Endpoint {
 	return Endpoint{
 		ID: e.ID, URL: e.URL, Description: e.Description, Types: e.Types, State: e.State, Reason: orNull(e.Reason), StateBy: orNull(e.StateBy),
-		StateAt: e.StateAt, VerifiedAt: e.VerifiedAt, Scheme: e.Scheme, Payload: e.Payload, HeaderNames: e.HeaderNames,
+		StateAt: e.StateAt, Health: e.Health.State, FailingSince: e.Health.FailingSince, Failures: e.Health.Failures,
+		NextProbeAt: e.Health.NextProbeAt, DisableAt: e.Health.DisableAt, VerifiedAt: e.VerifiedAt, Scheme: e.Scheme, Payload: e.Payload, HeaderNames: e.HeaderNames,
 		Limits: EndpointLimits{Concurrency: e.Concurrency, PerSecond: e.RatePerSecond}, Preset: orNull(e.Preset), PublicKey: orNull(e.PublicKey),
 		CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt,
 	}

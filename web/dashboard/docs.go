@@ -69,6 +69,9 @@ func (d *Dashboard) docsReceiving(w http.ResponseWriter, r *http.Request, _ acco
 func docsSchedule(name string, p policy.Policy) page.DocsSchedule {
 	shown := page.DocsSchedule{Name: name, Timeout: ui.Span(p.Timeout), Jitter: strconv.Itoa(p.JitterPercent) + " % either way", Disable: days(p.DisableAfterFailingFor),
 		Steps: []page.DocsAttempt{{Number: "1", Wait: "at once"}}}
+	if p.OnConfigurationError == policy.AlertOnly {
+		shown.Note = "After 401, 403 or 404 nothing is tried again."
+	}
 	var total time.Duration
 	for i, wait := range p.Waits {
 		total += wait

@@ -106,7 +106,10 @@ func outcomeTone(outcome delivery.Outcome) ui.Tone {
 // failing is the stamp of an active endpoint whose last attempts all failed, and the reason in words.
 func failing(v view, e endpoint.Endpoint, h delivery.Health) (ui.Stamp, string, bool) {
 	failures, since := h.Failing()
-	if e.State != endpoint.Active || failures < failingFrom {
+	if e.Health.FailingSince != nil {
+		since = *e.Health.FailingSince // it remembers longer than the last attempts go back
+	}
+	if e.State != endpoint.Active || failures < failingFrom && (e.Health.State != endpoint.Open || failures == 0) {
 		return ui.Stamp{}, "", false
 	}
 	last := h.Last[0]
@@ -120,7 +123,7 @@ func failing(v view, e endpoint.Endpoint, h delivery.Health) (ui.Stamp, string, 
 	if last.Code != 0 {
 		words = "answers " + words
 	}
-	if failures == len(h.Last) && failures == delivery.HealthAttempts {
+	if e.Health.FailingSince == nil && failures == len(h.Last) && failures == delivery.HealthAttempts {
 		return ui.Stamp{Tone: ui.Bad, Word: "Failing"}, fmt.Sprintf("%s; all of the last %d attempts failed", words, failures), true
 	}
 	return ui.Stamp{Tone: ui.Bad, Word: "Failing"}, words + " since " + v.clock.Time(since), true

@@ -131,20 +131,43 @@ func failingAlert(v view, e endpoint.Endpoint, h delivery.Health) *ui.Banner {
 		return nil
 	}
 	failures, since := h.Failing()
+	if e.Health.FailingSince != nil {
+		since = *e.Health.FailingSince
+	}
 	words := verdict.Explain(verdict.Facts{Class: verdict.Class(h.Last[0].Class), Code: h.Last[0].Code})
 	title := words.Title
-	if failures < delivery.HealthAttempts { // nobody looked further back
+	if failures < delivery.HealthAttempts || e.Health.FailingSince != nil { // else nobody looked further back
 		title += ", since " + v.clock.Time(since)
 	}
 	banner := &ui.Banner{
 		Tone: ui.Bad, Title: title,
-		Text:    words.Happened + " " + ui.Count(int64(failures), "attempt has", "attempts have") + " failed in a row; each delivery is tried again on its schedule.",
+		Text:    words.Happened + " " + ui.Count(int64(failures), "attempt has", "attempts have") + " failed in a row" + whatFollows(v, e, h),
 		Actions: []ui.Link{{Text: "See the last attempts", Href: path.Deliveries(path.DeliveryFilter{Endpoint: e.ID})}},
 	}
 	if help := page.HelpLink(words.Help, e.ID); help.Href != "" {
 		banner.Actions = append(banner.Actions, help)
 	}
 	return banner
+}
+
+// whatFollows ends the sentence that an endpoint fails: how it is tried again, and when that ends.
+func whatFollows(v view, e endpoint.Endpoint, h delivery.Health) string {
+	text := "; each delivery is tried again on its schedule."
+	if e.Health.State == endpoint.Open {
+		text = ". What is due waits and uses none of its attempts"
+		if n := int64(h.Waiting.N); n > 0 && !h.Waiting.More {
+			text += " (" + ui.Count(n, "delivery", "deliveries") + ")"
+		}
+		text += "; one request at a time tries whether your server is back"
+		if e.Health.NextProbeAt != nil && e.Health.NextProbeAt.After(v.clock.Now) {
+			text += ", the next at " + v.clock.Time(*e.Health.NextProbeAt)
+		}
+		text += "."
+	}
+	if e.Health.DisableAt != nil {
+		text += " Without a success the endpoint is disabled at " + v.clock.Time(*e.Health.DisableAt) + "."
+	}
+	return text
 }
 
 // tab reads the endpoint that a tab's address names, and what stands above the tab.

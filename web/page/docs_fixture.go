@@ -27,7 +27,7 @@ func docsFixtures() []Fixture {
 		Host: "hooks.freight.example", UserAgent: "Waybill/1 (+https://hooks.freight.example/docs/receiving)", Verdicts: verdict.Table()[:8], Sources: []string{"198.51.100.7", "2001:db8:7::/64"},
 		KeptEvents: "90 days", KeptHistory: "30 days", Resend: "30 days", Schedules: []DocsSchedule{
 			{Name: "standard", Timeout: "15 s", Jitter: "20 % either way", Disable: "5 days", Steps: []DocsAttempt{{Number: "1", Wait: "at once"}, {Number: "2", Wait: "5 s", Total: "5 s"}, {Number: "3", Wait: "5 min", Total: "5 min 5 s"}}},
-			{Name: "commerce", Timeout: "10 s", Jitter: "20 % either way", Disable: "5 days", Steps: []DocsAttempt{{Number: "1", Wait: "at once"}, {Number: "2", Wait: "1 min", Total: "1 min"}}}}}
+			{Name: "commerce", Note: "After 401, 403 or 404 nothing is tried again.", Timeout: "10 s", Jitter: "20 % either way", Disable: "5 days", Steps: []DocsAttempt{{Number: "1", Wait: "at once"}, {Number: "2", Wait: "1 min", Total: "1 min"}}}}}
 	anywhere := receiving
 	anywhere.Sources, anywhere.Schedules = nil, receiving.Schedules[:1]
 	start := Docs{Steps: []DocsStep{{Title: "1. Publish", Text: "In SQL, or `events` with up to 1,000.", Code: "select waybill.publish(tenant => 'meenakshi-sarees', type => 'consignment.delivered',\n                       resource_type => 'consignment', resource_id => 'C-4471',\n                       data => '{\"status\":\"delivered\"}');"},
