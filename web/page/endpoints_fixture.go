@@ -22,8 +22,8 @@ func endpointsFixtures() []Fixture {
 	full := Endpoints{Rows: fixtureEndpointRows(), Shown: "5 endpoints", MayManage: true}
 	limited := full
 	limited.Limit, limited.MayManage = "Your plan has room for 5. Ask the freight platform to raise it.", true
-	many := Endpoints{MayManage: true, Shown: "1 to 50 of 3,000", Next: path.EndpointsAt("b64x")}
-	for i := range 50 {
+	many := Endpoints{MayManage: true, Shown: "1 to 40 of 3,000", Next: path.EndpointsAt("b64x")}
+	for i := range 40 {
 		row := fixtureEndpointRows()[i%5]
 		row.Endpoint = EndpointName{ID: fixtureID("ep", 100+i), Host: "hooks-" + strconv.Itoa(i) + ".shop.example", Path: "/webhooks/consignments/inbound"}
 		many.Rows = append(many.Rows, row)

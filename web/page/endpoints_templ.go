@@ -17,7 +17,7 @@ import (
 // Endpoints is the list of endpoints, those that need attention first.
 type Endpoints struct {
 	Rows      []EndpointRow
-	Shown     string // "1 to 50 of 3,000"
+	Shown     string // "1 to 40 of 3,000"
 	First     string
 	Next      string
 	Limit     string // a sentence, when no more endpoints can be added
