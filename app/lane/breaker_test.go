@@ -396,3 +396,67 @@ func simulate(t *testing.T, name string, random *rand.Rand) {
 		}
 	}
 }
+
+// The first seed's bad week: a receiver is down for 40 minutes, in which 300 events come. Whenever it returns, all of them are delivered within six
+// minutes, and none has used more of its schedule than its half. The model sends what is due as a lane does, by the breaker, the schedule and the rule of
+// statement HealthPull.
+func TestBadWeek(t *testing.T) {
+	t.Parallel()
+	for _, burst := range []bool{false, true} {
+		for extra := range 40 {
+			outage := 40*time.Minute + time.Duration(extra)*15*time.Second
+			took, most := badWeek(newClinic(), outage, burst)
+			if took > 6*time.Minute || most > 5 {
+				t.Errorf("down for %s, all at once %t: all delivered %s after its return, with %d failures at most", outage, burst, took, most)
+			}
+		}
+	}
+}
+
+// badWeek is how long after the receiver's return everything was delivered, and the most failures of one delivery.
+func badWeek(c *clinic, outage time.Duration, burst bool) (took time.Duration, most int) {
+	type waiting struct {
+		next     time.Time
+		failures int
+		done     bool
+	}
+	var all []*waiting
+	begin, left := c.now, 300
+	for i := range 300 {
+		at := begin
+		if !burst {
+			at = begin.Add(time.Duration(i) * 40 * time.Minute / 300)
+		}
+		all = append(all, &waiting{next: at})
+	}
+	for left > 0 && c.now.Sub(begin) < 100*time.Hour {
+		sent := 0
+		for i, w := range all {
+			if c.Door != nil && c.now.Before(*c.Door) || sent == min(c.Limit, c.full) {
+				break
+			}
+			if w.done || c.now.Before(w.next) {
+				continue
+			}
+			sent++
+			if c.now.Sub(begin) < outage {
+				c.fails(i)
+				w.failures++
+				most = max(most, w.failures)
+				w.next, _ = c.p.NextAttempt(w.failures, 1, 0, c.now)
+				continue
+			}
+			w.done = true
+			left--
+			if c.ok(i).Pull {
+				for _, other := range all {
+					if !other.done && other.failures > 0 && other.failures <= len(c.p.Waits)/2 {
+						other.next = c.now
+					}
+				}
+			}
+		}
+		c.after(time.Second / 10)
+	}
+	return c.now.Sub(begin.Add(outage)), most
+}

@@ -168,8 +168,8 @@ func (e *Engine) interruptedResults(ctx context.Context, tx pgx.Tx, endpointIDs 
 			&endpointID, &tenantID, &r.worker, &r.started, &url, &r.bodySize, &preset); err != nil {
 			return nil, err
 		}
-		r.target = &target{url: url}
-		r.verdict = interrupted(e.policyFor(preset), &r.item, e.Random())
+		r.target = &target{url: url, policy: e.policyFor(preset)}
+		r.verdict = interrupted(r.target.policy, &r.item, e.Random())
 		return r, nil
 	})
 }
