@@ -200,13 +200,14 @@ func compact(css string) string {
 // them: it is what tells a descendant's pseudo-class from the element's own.
 var meaningless = strings.NewReplacer(": ", ":", ", ", ",", " {", "{", "{ ", "{", "; }", "}", " }", "}", "; ", ";")
 
-// uncommented drops the comment lines of a script; the scripts have no other comments and no strings that look
-// like one.
+// uncommented drops the comment lines and the indentation of a script; the scripts have no other comments, no strings
+// that look like one, and none that go over several lines.
 func uncommented(script []byte) []byte {
 	var kept bytes.Buffer
 	for line := range bytes.Lines(script) {
 		if trimmed := bytes.TrimSpace(line); len(trimmed) > 0 && !bytes.HasPrefix(trimmed, []byte("//")) {
-			kept.Write(line)
+			kept.Write(trimmed)
+			kept.WriteByte('\n')
 		}
 	}
 	return kept.Bytes()

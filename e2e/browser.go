@@ -24,8 +24,10 @@ import (
 // ErrNoBrowser says that this machine has no Chromium.
 var ErrNoBrowser = errors.New("no Chromium on this machine")
 
+// AuditScript is a JavaScript expression that lists what is wrong with a page as it is painted, a line each; empty: nothing.
+//
 //go:embed audit.js
-var audit string
+var AuditScript string
 
 //go:embed find.js
 var find string
@@ -40,11 +42,12 @@ var (
 type Browser struct {
 	ctx   context.Context // of the browser and of its first tab
 	first *Tab
+	end   context.CancelFunc
 }
 
-// OpenBrowser starts a Chromium that knows hosts by name: {"waybill.localhost": "127.0.0.1:1234"} leads http://waybill.localhost there. It ends
-// with ctx; dir is its profile. The error is ErrNoBrowser where there is none.
-func OpenBrowser(ctx context.Context, dir string, hosts map[string]string) (*Browser, error) {
+// OpenBrowser starts a Chromium that knows hosts by name: {"waybill.localhost": "127.0.0.1:1234"} leads http://waybill.localhost there. Close
+// it. The error is ErrNoBrowser where there is none.
+func OpenBrowser(ctx context.Context, hosts map[string]string) (*Browser, error) {
 	program := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if found, err := exec.LookPath(name); err == nil {
@@ -59,18 +62,24 @@ func OpenBrowser(ctx context.Context, dir string, hosts map[string]string) (*Bro
 	for name, addr := range hosts {
 		rules = append(rules, "MAP "+name+":80 "+addr)
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(dir),
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
 		chromedp.Flag("disable-background-networking", true),
 		chromedp.Flag("allow-pre-commit-input", true), // a click on a page that is not painted yet would be thrown away
 		chromedp.Flag("host-resolver-rules", strings.Join(rules, ",")))
-	allocator, _ := chromedp.NewExecAllocator(ctx, options...) // both end with ctx
-	b := &Browser{}
-	first := &Tab{}
-	b.ctx, _ = chromedp.NewContext(allocator, chromedp.WithListener(first.hear))
+	allocator, end := chromedp.NewExecAllocator(ctx, options...)
+	b, first := &Browser{end: end}, &Tab{}
+	b.ctx, _ = chromedp.NewContext(allocator, chromedp.WithListener(first.hear)) // ends with its allocator
 	first.ctx, b.first = b.ctx, first
-	return b, first.watch()
+	if err := first.watch(); err != nil {
+		b.Close()
+		return nil, err
+	}
+	return b, nil
 }
+
+// Close ends the browser and returns when it is gone.
+func (b *Browser) Close() { b.end() }
 
 // Tab is the first tab of the browser.
 func (b *Browser) Tab() *Tab { return b.first }
@@ -302,7 +311,7 @@ func (t *Tab) resize(width, height int64) error {
 
 // Audit is what is wrong with the page as it is painted now; empty: nothing.
 func (t *Tab) Audit() (string, error) {
-	return chromedp.Run(t.ctx, chromedp.Evaluate[string](audit))
+	return chromedp.Run(t.ctx, chromedp.Evaluate[string](AuditScript))
 }
 
 // Picture keeps what the page looks like, down to tallest pixels, as a PNG file.

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"net/http"
@@ -27,13 +28,14 @@ func openBrowser(t *testing.T, hosts map[string]string) *Browser {
 	if testing.Short() {
 		t.Skip("-short")
 	}
-	b, err := OpenBrowser(t.Context(), t.TempDir(), hosts)
+	b, err := OpenBrowser(context.WithoutCancel(t.Context()), hosts)
 	if errors.Is(err, ErrNoBrowser) && os.Getenv("CI") != "true" {
 		t.Skip(err)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(b.Close)
 	return b
 }
 

@@ -119,8 +119,10 @@ var (
 // kindOf is what all pages alike have in common: the path without ids, and the names of the parameters.
 func kindOf(address *url.URL) string {
 	kind := anID.ReplaceAllString(address.Path, "x")
-	if strings.HasPrefix(kind, "/event-types/") {
-		kind = "/event-types/x"
+	for _, named := range []string{"/event-types/", "/docs/api/"} {
+		if strings.HasPrefix(kind, named) {
+			kind = named + "x"
+		}
 	}
 	var names []string
 	for name := range address.Query() {

@@ -228,7 +228,11 @@ func (s story) resend(v view) page.Resend {
 	case !may(v.caller, account.DeliveriesResend):
 		return page.Resend{}
 	case s.refusal != nil:
-		return page.Resend{Why: s.refusal.Detail}
+		sheet := page.Resend{Why: s.refusal.Detail}
+		if off := s.refusal.Reason == delivery.Paused || s.refusal.Reason == delivery.Disabled; off && may(v.caller, account.EndpointsWrite) {
+			sheet.Help = ui.Link{Text: "Enable endpoint…", Href: path.EndpointEnable(s.EndpointID)}
+		}
+		return sheet
 	}
 	return page.Resend{Offered: true, Ask: s.Status == delivery.Delivered}
 }

@@ -129,7 +129,7 @@ func (d *Dashboard) keyRevokeAsk(w http.ResponseWriter, r *http.Request, caller 
 	}
 	for _, key := range keys {
 		if key.ID == r.PathValue("key") {
-			used := "never"
+			used := ""
 			if key.LastUsedAt != nil {
 				used = v.clock.Moment(*key.LastUsedAt).Relative
 			}

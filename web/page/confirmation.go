@@ -134,11 +134,15 @@ func ResendMany(filter path.DeliveryFilter, ids []string, count, skipped int64, 
 	return c
 }
 
-// RevokeKey asks before an API key stops working.
+// RevokeKey asks before an API key stops working. lastUsed is empty if it never was.
 func RevokeKey(id, name, prefix string, lastUsed string) Confirmation {
+	use := "It was never used."
+	if lastUsed != "" {
+		use = "It was last used " + lastUsed + "."
+	}
 	return Confirmation{Nav: path.Keys(), Crumbs: []ui.Link{{Text: "API keys", Href: path.Keys()}}, Ask: ui.Confirm{
 		Title: "Revoke API key", Object: name + " (" + prefix + "…)", Action: path.KeyRevoke(id), Verb: "Revoke key", Back: path.Keys(), Danger: true,
-		Effects: []string{"It was last used " + lastUsed + ".", "Programs that use it are refused at once.", "It cannot be brought back."},
+		Effects: []string{use, "Programs that use it are refused at once.", "It cannot be brought back."},
 	}}
 }
 

@@ -94,8 +94,20 @@ type Message struct {
 // Resend says whether the delivery can be sent again now.
 type Resend struct {
 	Offered bool
-	Ask     bool   // asks first, because it was delivered already
-	Why     string // why it is not offered, or what to know before
+	Ask     bool    // asks first, because it was delivered already
+	Why     string  // why it is not offered, or what to know before
+	Help    ui.Link // to what has to be done first; optional
+}
+
+// unsent says what becomes of a delivery of which there is no attempt.
+func (p Delivery) unsent() string {
+	switch {
+	case p.Stamp.Tone == ui.Hold:
+		return "It is held, not lost. Once its endpoint is on, catch up or resend it, and the attempt appears here."
+	case p.Stamp.Tone == ui.Mute:
+		return "It ended before its first attempt. The event can still be read from the catalog."
+	}
+	return "The first attempt appears here by itself, with the exact request and your server's answer."
 }
 
 func (p Delivery) sequence() string {

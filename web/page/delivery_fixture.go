@@ -79,10 +79,19 @@ func deliveryFixtures() []Fixture {
 		{State: "recovered", Page: recoveredFixture()},
 		{State: "undelivered", Page: undeliveredFixture()},
 		{State: "not-sent-yet", Page: newFixture()},
+		{State: "held", Page: heldFixture()},
 		{State: "interrupted", Page: interruptedFixture()},
 		{State: "redirected-hidden", Page: hiddenFixture()},
 	}
 	return framed("delivery", states)
+}
+
+func heldFixture() Delivery {
+	d := fixtureDelivery()
+	d.Stamp = ui.Stamp{Tone: ui.Hold, Word: "Held"}
+	d.Story = "Its endpoint was off, so it is held, not lost. It can be resent until 17 December."
+	d.Resend = Resend{Why: "Its endpoint is paused. Switch the endpoint on first.", Help: ui.Link{Text: "Enable endpoint…", Href: "/endpoints/" + d.Endpoint.ID + "/enable"}}
+	return d
 }
 
 func retryingFixture() Delivery {

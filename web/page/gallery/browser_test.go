@@ -20,6 +20,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"waybill/assets"
+	"waybill/e2e"
 	pages "waybill/web/page"
 	"waybill/web/page/gallery"
 	"waybill/web/path"
@@ -30,49 +31,6 @@ var (
 	only  = flag.String("only", "", "comma-separated parts of page names to walk; all if empty")
 	most  = flag.Int64("tall", 2600, "tallest picture in pixels")
 )
-
-// walk runs in the page and lists what is wrong with how it looks: wider than the window, or text whose
-// contrast with what is painted behind it is below WCAG 2.2 AA.
-const walk = `(() => {
-  const wrong = [];
-  const root = document.documentElement;
-  if (root.scrollWidth > innerWidth) {
-    for (const e of document.querySelectorAll("body *")) {
-      const box = e.getBoundingClientRect();
-      if (box.right > innerWidth + 1 && !e.closest(".table-frame, .code, .tabs")) wrong.push("wider than the page: " + e.tagName + "." + e.className + " ends at " + Math.round(box.right));
-    }
-    if (!wrong.length) wrong.push("the page scrolls sideways: " + root.scrollWidth);
-  }
-  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-  const parsed = new Map();
-  const parse = (color) => {
-    if (!parsed.has(color)) {
-      canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = color; canvas.fillRect(0, 0, 1, 1);
-      parsed.set(color, [...canvas.getImageData(0, 0, 1, 1).data]);
-    }
-    return parsed.get(color);
-  };
-  const light = ([r, g, b]) => { const f = (v) => { v /= 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }; return 0.2126 * f(r) + 0.7152 * f(g) + 0.0722 * f(b); };
-  const behind = (e) => {
-    const layers = [];
-    for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor); if (c[3]) { layers.push(c); if (c[3] === 255) break; } }
-    return layers.reverse().reduce((under, c) => under.map((v, i) => v + (c[i] - v) * c[3] / 255), [255, 255, 255]);
-  };
-  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  const seen = new Set();
-  while (texts.nextNode()) {
-    const e = texts.currentNode.parentElement;
-    if (!texts.currentNode.data.trim() || seen.has(e) || !e.checkVisibility() || e.closest("svg, option, datalist, [disabled], [aria-disabled=true], .visually-hidden")) continue;
-    seen.add(e);
-    const style = getComputedStyle(e);
-    const back = behind(e), front = parse(style.color);
-    const [a, b] = [light(front), light(back)].sort((x, y) => y - x);
-    const ratio = (a + 0.05) / (b + 0.05);
-    const large = parseFloat(style.fontSize) >= 24 || (parseFloat(style.fontSize) >= 18.66 && style.fontWeight >= 700);
-    if (ratio < (large ? 3 : 4.5)) wrong.push("contrast " + ratio.toFixed(2) + ": " + e.tagName + "." + e.className + " " + texts.currentNode.data.trim().slice(0, 40));
-  }
-  return wrong.slice(0, 8).join("\n");
-})()`
 
 // TestEveryPageInABrowser opens every page state at three widths and in both themes: no sideways scrolling, AA
 // contrast of what is really painted, no console error, no violation of the content security policy.
@@ -115,7 +73,7 @@ func TestEveryPageInABrowser(t *testing.T) {
 					continue // a theme changes colours, not places
 				}
 				resize(t, browser, width, 900)
-				wrong, err := chromedp.Run(browser, chromedp.Evaluate[string](walk))
+				wrong, err := chromedp.Run(browser, chromedp.Evaluate[string](e2e.AuditScript))
 				if err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}
