@@ -11,6 +11,7 @@ import (
 
 	"github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -121,6 +122,14 @@ func (t tab) click(selector string) {
 	}
 }
 
+// away moves the pointer into a corner where nothing is.
+func (t tab) away() {
+	t.Helper()
+	if err := chromedp.Do(t.ctx, chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, 0, 0)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // arrives waits for another page: for an element that only it has.
 func (t tab) arrives(selector string) {
 	t.Helper()
@@ -178,6 +187,7 @@ func chooses(t tab) {
 
 func follows(t tab) {
 	t.open("/deliveries")
+	t.away() // rows wait under a pointer as well, wherever the last click has left it
 	t.until(`document.querySelector("tbody tr").id === "dlv_new" && document.querySelector(".live").dataset.state === "open"`)
 	// Rows do not move under the focus: the next one waits until it has left.
 	t.do(`document.getElementById("dlv_new").remove(); document.querySelector(".row-link").focus(); document.querySelector("[data-live-switch]").click()`)
