@@ -52,6 +52,12 @@ func TestEveryPageOfTheProgram(t *testing.T) {
 	w.visit("/sign-in", "sign-in")
 	w.visit("/password", "password")
 	w.visit("/password/sent?to=meera@sarees.example", "password-sent")
+	mails := slices.DeleteFunc(w.visit("/dev/mail", "mailbox"), func(link string) bool { return !strings.HasPrefix(link, "/dev/mail/") })
+	if len(mails) == 0 {
+		t.Fatal("the mailbox is empty")
+	}
+	w.visit(mails[0], "mail")
+	w.from("/docs")
 	for _, dead := range []string{"/sign-in/link/wbl_none", "/password/wbr_none", "/invitation/wbi_none", "/verify/wbv_none", "/nothing/here"} {
 		w.opens(dead)
 		w.quiet(dead, "404")
