@@ -68,13 +68,18 @@ func (s *system) fill(ctx context.Context, n int) (h history, err error) {
 		}
 	}
 	fmt.Fprintf(os.Stderr, "%d old deliveries written\n", oldDays*per)
-	for _, table := range []string{"events", "deliveries", "attempts", "parked", "rollups"} {
-		if _, err := s.Pool.Exec(ctx, "vacuum analyze "+table); err != nil {
+	conn, err := s.Pool.Acquire(ctx)
+	if err != nil {
+		return h, err
+	}
+	defer conn.Release()
+	for _, sql := range []string{"set statement_timeout = 0", "vacuum analyze events", "vacuum analyze deliveries", "vacuum analyze attempts", "vacuum analyze parked",
+		"vacuum analyze rollups", "checkpoint", "reset statement_timeout"} {
+		if _, err := conn.Exec(ctx, sql); err != nil {
 			return h, err
 		}
 	}
-	_, err = s.Pool.Exec(ctx, "checkpoint")
-	return h, err
+	return h, nil
 }
 
 func (s *system) fillDay(ctx context.Context, day time.Time, base, n int, prefixes []string, tenant, endpoint string, tenants, endpoints []string) error {
