@@ -296,9 +296,10 @@ func (t *Tab) seen(name string) error {
 	return nil
 }
 
-// Look sets the window's width and the colours that the user prefers.
+// Look sets the window's width and the colours that the user prefers. Nothing moves by itself: what is looked at stands still.
 func (t *Tab) Look(width, height int64, theme string) error {
-	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}}
+	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: theme}, {Name: "prefers-reduced-motion", Value: "reduce"}}}
 	_, err := chromedp.Call(t.ctx, emulation.SetEmulatedMedia, media)
 	return errors.Join(err, t.resize(width, height))
 }
