@@ -67,3 +67,9 @@ func Code(err error) string {
 	}
 	return ""
 }
+
+// NoPartition says that a statement has addressed a day's partition that is not there, or a row whose day has none: the maintenance job is late.
+func NoPartition(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && (pg.Code == "42P01" || pg.Code == "23514" && strings.Contains(pg.Message, "no partition of relation"))
+}

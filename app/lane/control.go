@@ -45,14 +45,13 @@ type control struct {
 	yield      bool   // finish: others wait, do not keep it
 
 	// The answer.
-	mine       bool // claim: taken; adjust, finish: the lane is still held
-	noLease    bool // claim: this process may take nothing, because others count it as dead
-	slots      int
-	blocked    bool // claim: it must wait for its tenant's cap
-	warm       bool // claim: an attempt has succeeded in the last minute
-	waiters    bool // others of the tenant are blocked
-	housekeep  bool // there are rows to hold or cancel
-	newTickets []Ticket
+	mine      bool // claim: taken; adjust, finish: the lane is still held
+	noLease   bool // claim: this process may take nothing, because others count it as dead
+	slots     int
+	blocked   bool // claim: it must wait for its tenant's cap
+	warm      bool // claim: an attempt has succeeded in the last minute
+	waiters   bool // others of the tenant are blocked
+	housekeep bool // there are rows to hold or cancel
 }
 
 // steer carries out a batch of requests in one transaction: lock tenants, lock lanes, look in a statement of its own, decide, write.
@@ -65,7 +64,7 @@ func (e *Engine) steerTx(ctx context.Context, tx pgx.Tx, batch []*control) error
 	verified := map[string]string{}
 	for _, c := range batch {
 		// A transaction that is tried again after a deadlock starts from a clean answer.
-		c.mine, c.noLease, c.blocked, c.slots, c.waiters, c.housekeep, c.newTickets = false, false, false, 0, false, false, nil
+		c.mine, c.noLease, c.blocked, c.slots, c.waiters, c.housekeep = false, false, false, 0, false, false
 		tenantIDs = append(tenantIDs, c.tenantID)
 		endpointIDs = append(endpointIDs, c.endpointID)
 		if c.verified != "" {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"waybill/db"
 	"waybill/db/queries"
 )
 
@@ -92,7 +93,7 @@ func (e *Engine) fetchAll(ctx context.Context, batch []*fetch) error {
 	if err == nil {
 		err = scanFetch(rows, byID)
 	}
-	if noPartition(err) {
+	if db.NoPartition(err) {
 		_, _ = e.pool.Exec(ctx, sqlPartitions, partitionsAhead) // the maintenance job is late; the next fetch finds them
 	}
 	if err != nil {

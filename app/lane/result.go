@@ -3,13 +3,11 @@ package lane
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"waybill/app/id"
 	"waybill/app/sender"
@@ -92,7 +90,7 @@ func (e *Engine) flushOnce(ctx context.Context, batch []*result) error {
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case noPartition(err):
+		case db.NoPartition(err):
 			parents = again // it is missing still: the days of these deliveries are gone for good
 			if _, err := e.flushPool.Exec(ctx, sqlPartitions, partitionsAhead); err != nil {
 				e.Logger.Error("cannot make the missing partition", "error", err)
@@ -124,12 +122,6 @@ func (e *Engine) flushOnce(ctx context.Context, batch []*result) error {
 
 // partitionsAhead is how many days of partitions are kept ready.
 const partitionsAhead = 8
-
-// noPartition: a day's partition was addressed and is not there, or a row's.
-func noPartition(err error) bool {
-	var pg *pgconn.PgError
-	return errors.As(err, &pg) && (pg.Code == "42P01" || pg.Code == "23514" && strings.Contains(pg.Message, "no partition of relation"))
-}
 
 // badData: SQLSTATE classes 22 (data) and 23 (constraints) are about the rows, not about the server.
 func badData(err error) bool {

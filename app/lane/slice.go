@@ -68,11 +68,9 @@ const (
 	fetchBytes   = 4 << 20                // bodies that a lane asks for at once, by the largest it has seen
 	pollFirst    = 100 * time.Millisecond // whoever makes something due says so; a look finds what was said in vain
 	pollMost     = 900 * time.Millisecond // the endpoint is read again within a second of any send
-	uncommitted  = 200                    // answered and not committed, in the whole process: what a kill can repeat
 	holdBatch    = 500
 	growEvery    = 5 * time.Millisecond
 	errorBackoff = 200 * time.Millisecond
-	gateRecheck  = 2 * time.Millisecond
 	proxyFirst   = 250 * time.Millisecond // the first pause after our own proxy has failed; it doubles up to proxyMost
 	proxyMost    = 5 * time.Second
 	// A fetch used up faster than fetchConsumed asks for twice as many next, one that lasts longer than fetchSlow for half: what a lane holds

@@ -55,7 +55,7 @@ func (e *Engine) sweepLoop(ctx context.Context) {
 		}
 		for _, s := range sweeps {
 			err := db.Tx(ctx, e.pool, func(tx pgx.Tx) error { return s.run(ctx, tx) })
-			if noPartition(err) {
+			if db.NoPartition(err) {
 				_, err = e.pool.Exec(ctx, sqlPartitions, partitionsAhead)
 			}
 			if err != nil && ctx.Err() == nil {

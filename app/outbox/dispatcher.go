@@ -176,7 +176,7 @@ func (d *Dispatcher) step(ctx context.Context) (moved int, mine bool, err error)
 		}
 		return d.Waker.Wake(ctx, tx, batch.endpoints, batch.tests)
 	}
-	if err = db.Tx(ctx, d.Pool, move); noPartition(err) {
+	if err = db.Tx(ctx, d.Pool, move); db.NoPartition(err) {
 		// The maintenance job is late; publishing went on, and so do we.
 		if _, err := d.Pool.Exec(ctx, sqlPartitionsMake, partitionDay); err != nil {
 			return 0, true, fmt.Errorf("make missing partitions: %w", err)
@@ -233,9 +233,6 @@ func (d *Dispatcher) tidy(ctx context.Context, rows int) {
 		}
 	}()
 }
-
-// noPartition: the partition of the day is not there.
-func noPartition(err error) bool { return db.Code(err) == "42P01" }
 
 // queue is one tenant's in the outbox.
 type queue struct {
