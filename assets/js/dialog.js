@@ -15,6 +15,14 @@ async function open(link) {
     dialog.remove();
     link.focus();
   });
+  // The key press that opened the dialog, held down, must not confirm it as well.
+  let pressed = false;
+  for (const type of ["keydown", "keypress"]) {
+    dialog.addEventListener(type, (event) => {
+      pressed ||= type === "keydown" && !event.repeat;
+      if (!pressed) event.preventDefault();
+    });
+  }
   document.body.append(dialog);
   dialog.showModal();
 }

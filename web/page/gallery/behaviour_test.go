@@ -115,6 +115,14 @@ func (t tab) keys(keys string) {
 	}
 }
 
+// press sends one event of the keyboard.
+func (t tab) press(event input.DispatchKeyEventParams) {
+	t.Helper()
+	if _, err := chromedp.Call(t.ctx, input.DispatchKeyEvent, event); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (t tab) click(selector string) {
 	t.Helper()
 	if err := chromedp.Do(t.ctx, chromedp.Click(selector)); err != nil {
@@ -208,6 +216,14 @@ func confirms(t tab, posted chan string) {
 	t.until(`!document.querySelector("dialog[open]") && document.activeElement.href.endsWith("/pause")`)
 	t.keys(kb.Enter)
 	t.until(`!!document.querySelector("dialog[open]")`)
+	// What is left of that key press does nothing here.
+	t.do(`window.sent = 0; document.addEventListener("submit", () => window.sent++, { capture: true })`)
+	held := true
+	enter := input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeChar, Key: "Enter", Code: "Enter", Text: "\r", UnmodifiedText: "\r", WindowsVirtualKeyCode: 13}
+	t.press(enter)
+	enter.Type, enter.AutoRepeat = input.DispatchKeyEventTypeKeyDown, &held
+	t.press(enter)
+	t.until(`window.sent === 0 && document.activeElement.closest("dialog[open]") !== null`)
 	t.click("dialog[open] button[type=submit]")
 	select {
 	case form := <-posted:
