@@ -119,7 +119,8 @@ func (s *Stream) before(ctx context.Context, e Event) error {
 // Close gives up the stream's place.
 func (s *Stream) Close() { s.events.Feed.leave(s.follower) }
 
-// Cursor stands behind everything that Next has returned, and what did not match in between. A stream that is opened behind it goes on where this one was.
+// Cursor stands behind everything that Next has returned, and what did not match in between. A stream that is opened behind it goes on where this one was. It is
+// empty until the first page of a stream that began with Since has been read.
 func (s *Stream) Cursor() string { return s.cursor }
 
 // Next waits for events, at most some hundred. It returns none when ctx ends first, and then no error. ErrStopping and ErrKeyEnded say
