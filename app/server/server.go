@@ -178,7 +178,9 @@ func (s *Server) startDatabase(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if s.Pool, err = db.Open(ctx, s.DatabaseURL, db.Options{AppName: "waybill", MaxConns: webConns}); err != nil {
+	// Each connection would plan a statement anew for its first five executions, and over a month of partitions that costs more than the reading.
+	planOnce := map[string]string{"plan_cache_mode": "force_generic_plan"}
+	if s.Pool, err = db.Open(ctx, s.DatabaseURL, db.Options{AppName: "waybill", MaxConns: webConns, Params: planOnce}); err != nil {
 		return err
 	}
 	s.closeAtStop(s.Pool)
