@@ -147,12 +147,18 @@ func (t *Tab) Complaints() []string {
 	return said
 }
 
-// patience is how long a page may take to show what is expected of it.
-const patience = 15 * time.Second
+// patience is how long a page may take to show what is expected of it, and loading how long to be loaded. What a browser is asked while a page
+// gives way to another is sometimes never answered: nothing waits without an end.
+const (
+	patience = 15 * time.Second
+	loading  = 60 * time.Second
+)
 
 // Open goes to an address and returns when it is loaded. An answer that is an error is none of this call's.
 func (t *Tab) Open(address string) error {
-	if err := chromedp.Do(t.ctx, chromedp.Navigate(address)); err != nil {
+	ctx, cancel := context.WithTimeout(t.ctx, loading)
+	defer cancel()
+	if err := chromedp.Do(ctx, chromedp.Navigate(address)); err != nil {
 		return fmt.Errorf("open %s: %w", address, err)
 	}
 	return nil
@@ -160,7 +166,9 @@ func (t *Tab) Open(address string) error {
 
 // evaluate runs a JavaScript expression in the page and reads what it is.
 func (t *Tab) evaluate(expression string, out any) error {
-	text, err := chromedp.Run(t.ctx, chromedp.Evaluate[string]("JSON.stringify("+expression+")"))
+	ctx, cancel := context.WithTimeout(t.ctx, patience/3) // an answer takes milliseconds; who waits in Until asks again
+	defer cancel()
+	text, err := chromedp.Run(ctx, chromedp.Evaluate[string]("JSON.stringify("+expression+")"))
 	if err != nil {
 		return err
 	}

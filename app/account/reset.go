@@ -31,6 +31,7 @@ const (
 var (
 	memberTokenInsert = queries.SQL("MemberTokenInsert")
 	memberTokenLook   = queries.SQL("MemberTokenLook")
+	memberTokenMember = queries.SQL("MemberTokenMember")
 	memberTokenRedeem = queries.SQL("MemberTokenRedeem")
 	memberTokenFate   = queries.SQL("MemberTokenFate")
 	memberTokensVoid  = queries.SQL("MemberTokensVoid")
@@ -142,7 +143,9 @@ func (s *Service) fate(ctx context.Context, token, sql string, more ...any) (Lin
 
 // redeem uses a link up and says whose it was.
 func redeem(ctx context.Context, tx pgx.Tx, token, purpose string) (memberID string, err error) {
-	err = tx.QueryRow(ctx, memberTokenRedeem, hashOf(token), purpose).Scan(&memberID)
+	if err = tx.QueryRow(ctx, memberTokenMember, hashOf(token), purpose).Scan(&memberID); err == nil {
+		err = tx.QueryRow(ctx, memberTokenRedeem, hashOf(token), purpose).Scan(&memberID)
+	}
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", errDeadLink()
 	}

@@ -65,6 +65,14 @@ from member_tokens k
 join members m on m.id = k.member_id
 where k.hash = $1 and k.purpose = $2 and k.used_at is null and k.expires_at > statement_timestamp();
 
+-- name: MemberTokenMember
+-- all tenants: by the hash of a secret token. Locks whose token it is before any token: several links of one person that are used at once would
+-- otherwise each hold theirs and wait for the others'.
+select m.id
+from members m
+where m.id = (select member_id from member_tokens where hash = $1 and purpose = $2)
+for no key update;
+
 -- name: MemberTokenRedeem
 -- all tenants: by the hash of a secret token. Of any number of calls at once one gets the row.
 update member_tokens

@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"waybill/assets"
+	"waybill/e2e"
 	pages "waybill/web/page"
 	"waybill/web/path"
 	"waybill/web/ui"
@@ -90,12 +91,24 @@ func (t tab) open(address string) {
 	}
 }
 
+// becomes asks until a JavaScript expression is true, also over a change of pages. What is asked while a page gives way to another may
+// never be answered, so each question has an end of its own.
+func (t tab) becomes(expression string, within time.Duration) error {
+	return e2e.Until(t.ctx, within, expression, func() (bool, error) {
+		ctx, cancel := context.WithTimeout(t.ctx, 5*time.Second)
+		defer cancel()
+		return chromedp.Run(ctx, chromedp.Evaluate[bool](expression))
+	})
+}
+
 // until waits for a JavaScript expression to be true.
 func (t tab) until(expression string) {
 	t.Helper()
-	if _, err := chromedp.Run(t.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(15*time.Second), chromedp.WithPollingInterval(20*time.Millisecond))); err != nil {
-		state, _ := chromedp.Run(t.ctx, chromedp.Evaluate[string]("location.href + ' ' + document.activeElement.outerHTML.slice(0, 200)"))
-		t.Fatalf("never true: %s (%v) at %s", expression, err, state)
+	if err := t.becomes(expression, 30*time.Second); err != nil {
+		ctx, cancel := context.WithTimeout(t.ctx, 5*time.Second)
+		defer cancel()
+		state, _ := chromedp.Run(ctx, chromedp.Evaluate[string]("location.href + ' ' + document.activeElement.outerHTML.slice(0, 200)"))
+		t.Fatalf("%v at %s", err, state)
 	}
 }
 
@@ -141,9 +154,7 @@ func (t tab) away() {
 // arrives waits for another page: for an element that only it has.
 func (t tab) arrives(selector string) {
 	t.Helper()
-	if err := chromedp.Do(t.ctx, chromedp.WaitVisible(selector)); err != nil {
-		t.Fatalf("%s: %v", selector, err)
-	}
+	t.until(`document.readyState === "complete" && document.querySelector(` + strconv.Quote(selector) + `)?.checkVisibility() === true`)
 }
 
 func TestScripts(t *testing.T) {
@@ -252,7 +263,13 @@ func shortcuts(t tab) {
 	t.until(`document.querySelector("#shortcuts[open]")?.textContent.includes("Deliveries") === true`)
 	t.keys(kb.Escape)
 	t.until(`!document.querySelector("#shortcuts[open]")`)
-	t.keys("gd")
+	// Two keys belong together if they come within 1.2 s of each other, which a busy machine does not always manage.
+	for range 5 {
+		t.keys("gd")
+		if t.becomes(`document.querySelector("#facet-q") !== null`, 5*time.Second) == nil {
+			break
+		}
+	}
 	t.arrives("#facet-q")
 	t.until(`document.querySelector(".live").dataset.state === "open"`) // the scripts have run
 	t.keys("j")
@@ -343,7 +360,5 @@ func TestWithoutScripts(t *testing.T) {
 	page.click("[popovertarget=navigation]")
 	page.click(`#navigation a[href="/deliveries"]`)
 	page.arrives("#facet-q")
-	if err := chromedp.Do(browserContext, chromedp.WaitNotVisible("[data-live-switch]")); err != nil {
-		t.Fatal(err)
-	}
+	page.until(`document.querySelector("[data-live-switch]")?.checkVisibility() !== true`)
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
@@ -134,7 +135,10 @@ func start(t *testing.T) context.Context {
 		chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
 		chromedp.Flag("disable-background-networking", true))
-	allocator, stop := chromedp.NewExecAllocator(t.Context(), options...)
+	// A browser that never answers fails the test that asked it, long before all tests are given up.
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	t.Cleanup(cancel)
+	allocator, stop := chromedp.NewExecAllocator(ctx, options...)
 	t.Cleanup(stop)
 	browser, leave := chromedp.NewContext(allocator)
 	t.Cleanup(leave)
