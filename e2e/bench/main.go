@@ -38,6 +38,7 @@ type options struct {
 	verbose    bool
 	processes  int
 	old        int
+	catalog    int
 	statements bool
 }
 
@@ -53,7 +54,8 @@ func main() {
 	flag.IntVar(&o.runs, "runs", 3, "runs of each scenario")
 	flag.IntVar(&o.processes, "processes", 1, "worker processes")
 	flag.IntVar(&o.old, "old", 0, "old deliveries to fill the tables with for the scenarios old and pages; a fifth are one tenant's")
-	flag.StringVar(&o.only, "only", "", "scenarios, comma-separated: ceiling, throughput, narrow, https, commits, latency, isolation, kill, processes, old, pages")
+	flag.IntVar(&o.catalog, "catalog", 1_000_000, "events that the reader of the scenario catchup has missed")
+	flag.StringVar(&o.only, "only", "", "scenarios, comma-separated: ceiling, throughput, narrow, https, commits, latency, isolation, kill, processes, old, pages, catchup, exact")
 	flag.StringVar(&o.jsonFile, "json", "", "write the figures to this file")
 	flag.BoolVar(&o.statements, "statements", false, "show what Postgres spent its time on (needs pg_stat_statements)")
 	flag.BoolVar(&o.keep, "keep", false, "leave the data folder behind")

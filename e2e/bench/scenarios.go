@@ -35,6 +35,8 @@ var scenarios = []struct {
 	{"processes", processes},
 	{"old", oldRows},
 	{"pages", pages},
+	{"catchup", catchUp},
+	{"exact", exact},
 }
 
 // body is the data of every event: with its envelope some 370 bytes.
