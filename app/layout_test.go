@@ -15,18 +15,19 @@ import (
 // not in the table, or imports what its row does not name, fails the test.
 var layers = map[string][]string{
 	// Pure: they know nobody, or only each other's smallest.
-	"app/fault":   {},
-	"app/id":      {},
-	"app/plain":   {},
-	"app/cursor":  {"app/fault"},
-	"app/verdict": {},
-	"app/seal":    {},
-	"app/signing": {},
-	"app/policy":  {},
-	"app/egress":  {"app/fault"},
-	"app/sender":  {"app/fault"},
-	"app/receive": {"app/signing"},
-	"app/listen":  {"app/signing"}, // the developer's machine; see its package comment
+	"app/fault":       {},
+	"app/id":          {},
+	"app/plain":       {},
+	"app/cursor":      {"app/fault"},
+	"app/verdict":     {},
+	"app/seal":        {},
+	"app/signing":     {},
+	"app/signing/lab": {"app/signing"},
+	"app/policy":      {},
+	"app/egress":      {"app/fault"},
+	"app/sender":      {"app/fault"},
+	"app/receive":     {"app/signing"},
+	"app/listen":      {"app/signing"}, // the developer's machine; see its package comment
 
 	"db":          {"db/queries"},
 	"db/queries":  {},
@@ -36,7 +37,7 @@ var layers = map[string][]string{
 
 func init() {
 	storage := []string{"db", "db/queries", "app/id", "app/fault", "app/cursor", "app/plain"}
-	pure := []string{"app/verdict", "app/seal", "app/signing", "app/policy", "app/egress", "app/sender"}
+	pure := []string{"app/verdict", "app/seal", "app/signing", "app/signing/lab", "app/policy", "app/egress", "app/sender"}
 	layers["app/notice"] = slices.Concat(storage, []string{"app/seal", "web/path"})
 	layers["app/account"] = slices.Concat(storage, []string{"app/seal", "app/notice"})
 	layers["app/lane"] = slices.Concat(storage, pure)
@@ -45,9 +46,11 @@ func init() {
 	layers["app/alert"] = slices.Concat(storage, pure, []string{"app/account", "app/notice", "app/outbox", "app/lane"})
 	layers["app/catalog"] = slices.Concat(storage, pure, []string{"app/account"})
 	layers["app/delivery"] = slices.Concat(storage, pure, []string{"app/account", "app/catalog"})
+	layers["app/inbox"] = slices.Concat(storage, []string{"app/account", "app/seal", "app/signing"})
+	layers["app/operator"] = slices.Concat(storage, []string{"app/account", "app/seal"})
 	layers["app/idempotency"] = slices.Concat(storage, []string{"app/seal"})
 	layers["app/doctor"] = slices.Concat(storage, pure, []string{"app/lane"})
-	operations := []string{"app/account", "app/notice", "app/idempotency", "app/endpoint", "app/catalog", "app/delivery", "app/outbox", "app/lane"}
+	operations := []string{"app/account", "app/notice", "app/idempotency", "app/endpoint", "app/catalog", "app/delivery", "app/outbox", "app/lane", "app/inbox"}
 	layers["jobs"] = slices.Concat(storage, pure, operations)
 
 	view := []string{"app/verdict", "assets", "web/path", "web/ui", "web/reference", "web/page/snippets"}
@@ -60,10 +63,11 @@ func init() {
 	layers["web/page/gallery"] = slices.Concat(view, []string{"web/page"})
 	layers["web/api"] = slices.Concat(storage, pure, operations, []string{"web/path", "web/reference"})
 	layers["web/dashboard"] = slices.Concat(storage, pure, operations, view, []string{"web/page"})
-	layers["web"] = slices.Concat(storage, pure, operations, view, []string{"web/page", "web/page/gallery", "web/api", "web/dashboard"})
-	layers["app/server"] = slices.Concat(storage, pure, operations, []string{"app/alert", "db/embedded", "jobs", "web", "web/api", "web/dashboard", "web/page/gallery", "assets"})
+	layers["web/console"] = slices.Concat(storage, pure, operations, view, []string{"app/operator", "web/page"})
+	layers["web"] = slices.Concat(storage, pure, operations, view, []string{"app/operator", "web/page", "web/page/gallery", "web/api", "web/dashboard", "web/console"})
+	layers["app/server"] = slices.Concat(storage, pure, operations, []string{"app/alert", "db/embedded", "app/operator", "jobs", "web", "web/api", "web/dashboard", "web/console", "web/page/gallery", "assets"})
 	layers["app/demo"] = slices.Concat(layers["app/server"], []string{"app/server", "app/receive", "web/path"})
-	layers["app"] = slices.Concat(storage, pure, operations, []string{"app/server", "app/demo", "app/doctor", "app/listen", "db/embedded"})
+	layers["app"] = slices.Concat(storage, pure, operations, []string{"app/server", "app/demo", "app/doctor", "app/listen", "app/operator", "db/embedded", "web/path"})
 }
 
 func TestImportsFollowTheLayout(t *testing.T) {

@@ -34,12 +34,13 @@ type AuditFilter struct {
 }
 
 var (
-	auditInsert = queries.SQL("AuditInsert")
-	auditList   = queries.SQL("AuditList")
+	auditInsert       = queries.SQL("AuditInsert")
+	auditList         = queries.SQL("AuditList")
+	operatorLogInsert = queries.SQL("OperatorLogInsert")
 )
 
 // Record writes into the log of the caller's tenant what the caller did, in the transaction that does it. detail must marshal to a JSON
-// object of at most 8 KiB and hold no secret; nil is an empty one.
+// object of at most 8 KiB and hold no secret; nil is an empty one. What an operator did stands in the operators' own log as well.
 func (s *Service) Record(ctx context.Context, tx pgx.Tx, caller Caller, action, object string, detail map[string]any) error {
 	if detail == nil {
 		detail = map[string]any{}
@@ -48,9 +49,16 @@ func (s *Service) Record(ctx context.Context, tx pgx.Tx, caller Caller, action, 
 	if err != nil {
 		return fmt.Errorf("record %s: %w", action, err)
 	}
-	_, err = tx.Exec(ctx, auditInsert, id.New(id.Audit, s.Now()), caller.Tenant(), caller.Kind, caller.Actor(), caller.ID, action, object, string(text))
+	entry := id.New(id.Audit, s.Now())
+	_, err = tx.Exec(ctx, auditInsert, entry, caller.Tenant(), caller.Kind, caller.Actor(), caller.ID, action, object, string(text))
 	if err != nil {
 		return fmt.Errorf("record %s: %w", action, err)
+	}
+	if caller.Kind != Operator {
+		return nil
+	}
+	if _, err = tx.Exec(ctx, operatorLogInsert, entry, caller.ID, caller.Name, caller.Tenant(), action, object, string(text)); err != nil {
+		return fmt.Errorf("record %s of an operator: %w", action, err)
 	}
 	return nil
 }

@@ -15,13 +15,14 @@ const (
 	TenantKey   Kind = "tenant-key"   // a tenant's program
 	Session     Kind = "session"      // a person in a tenant, by portal link or password
 	System      Kind = "system"       // Waybill itself: a job, the dispatcher
+	Operator    Kind = "operator"     // a person of the platform, in the console
 )
 
 // Caller is who asks for an operation. Operations take it as an argument, check it with Can, work in its Tenant, and
 // write it into the audit log as its Actor. The zero Caller may do nothing.
 type Caller struct {
 	Kind Kind
-	ID   string // key_… or ses_…; empty for System
+	ID   string // key_…, ses_… or, of an operator, opr_…; empty for System
 	Name string // the key's name, the member's e-mail address, or what the portal link was made for
 
 	TenantID  string // the tenant it works in; empty for a platform key until In
@@ -29,6 +30,7 @@ type Caller struct {
 	Suspended bool   // the tenant is suspended: its own callers only read
 
 	MemberID string // a signed-in member's id; empty for keys and portal sessions
+	Support  string // of a session: the operator who looks through it, read-only; else empty
 	Scopes   []Scope
 
 	RequestsPerSecond int // what the API allows this key; 0: its kind's default
@@ -45,7 +47,7 @@ func (c Caller) Tenant() string { return c.TenantID }
 
 // In is the platform's caller at work in one tenant. A caller that belongs to a tenant stays in its own.
 func (c Caller) In(tenant Tenant) Caller {
-	if c.Kind == PlatformKey || c.Kind == System {
+	if c.Kind == PlatformKey || c.Kind == System || c.Kind == Operator {
 		c.TenantID, c.TenantUID = tenant.ID, tenant.UID
 	}
 	return c
@@ -61,7 +63,7 @@ func (c Caller) Can(scope Scope) error {
 		return nil
 	case !has(c.Scopes, scope):
 		return fault.Newf(fault.Forbidden, "This needs the right %s, which this %s does not have.", scope, c.noun())
-	case c.Suspended && c.Kind != PlatformKey && !slices.Contains(reads, scope):
+	case c.Suspended && c.Kind != PlatformKey && c.Kind != Operator && !slices.Contains(reads, scope):
 		return fault.New(fault.Forbidden, "This account is suspended: it can be read, and nothing can be changed.")
 	}
 	return nil
@@ -87,6 +89,8 @@ func (c Caller) Actor() string {
 		return c.Name
 	case System:
 		return "waybill"
+	case Operator:
+		return SupportActor
 	default:
 		return "nobody"
 	}
@@ -100,6 +104,8 @@ func (c Caller) noun() string {
 		return "API key"
 	case Session:
 		return "sign-in"
+	case Operator:
+		return "operator's role"
 	default:
 		return "caller"
 	}

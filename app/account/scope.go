@@ -36,6 +36,9 @@ const (
 	TypesWrite    Scope = "types:write"   // the catalog's event types
 )
 
+// OperatorsWrite is the right to say who else is an operator. No key has it.
+const OperatorsWrite Scope = "operators:write"
+
 // KeyScopes lists what a tenant's key can have, in the order in which pages and documents show it.
 func KeyScopes() []Scope {
 	return []Scope{CatalogRead, EndpointsRead, EndpointsWrite, DeliveriesRead, DeliveriesResend, SecretsReveal}

@@ -89,7 +89,7 @@ func (s *Service) SessionCaller(ctx context.Context, token string) (Caller, erro
 	var expires time.Time
 	var stale bool
 	err := s.DB.QueryRow(ctx, sessionByHash, hashOf(token)).Scan(&caller.ID, &caller.TenantID, &caller.TenantUID, &caller.Suspended,
-		&caller.MemberID, &caller.Name, &caller.Scopes, &role, &expires, &stale)
+		&caller.MemberID, &caller.Name, &caller.Scopes, &role, &expires, &stale, &caller.Support)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Caller{}, errNoSession()
 	}

@@ -152,7 +152,7 @@ func (s *Service) TenantRead(ctx context.Context, caller Caller, uid string) (Te
 // TenantOf finds the tenant that a platform's caller wants to work in; what it may do there is for the operations to check. To a
 // caller that belongs to a tenant no other exists.
 func (s *Service) TenantOf(ctx context.Context, caller Caller, uid string) (Tenant, error) {
-	if caller.Kind != PlatformKey && caller.TenantUID != uid {
+	if caller.Kind != PlatformKey && caller.Kind != Operator && caller.TenantUID != uid {
 		return Tenant{}, errNoTenant()
 	}
 	return readTenant(ctx, s.DB, uid)

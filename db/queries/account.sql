@@ -115,7 +115,7 @@ returning created_at, expires_at;
 -- name: SessionByHash
 -- all tenants: who asks, from the token alone. A member's rights are read from the role each time, so that a change holds at once.
 select s.id, s.tenant_id, t.uid, t.suspended_at is not null, coalesce(s.member_id, ''), coalesce(m.email, s.label), s.scopes, coalesce(p.role, ''),
-       s.expires_at, s.last_seen_at < statement_timestamp() - interval '1 minute'
+       s.expires_at, s.last_seen_at < statement_timestamp() - interval '1 minute', coalesce(s.operator_id, '')
 from sessions s
 join tenants t on t.id = s.tenant_id
 left join members m on m.id = s.member_id
