@@ -56,9 +56,15 @@ func makeTemplate(ctx context.Context, conn *pgx.Conn, admin, name string) error
 		return err
 	}
 	for _, statement := range []string{
-		// Connections of the migrator may take a moment to be gone.
+		// Connections of the migrator may take a moment to be gone. (PostgreSQL 13 cannot be told to wait for that.)
 		fmt.Sprintf("alter database %s with allow_connections false", building),
-		fmt.Sprintf("select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = '%s'", building),
+		fmt.Sprintf(`do $$ begin
+			for i in 1..500 loop
+				perform pg_terminate_backend(pid) from pg_stat_activity where datname = '%s';
+				exit when not found;
+				perform pg_sleep(0.01), pg_stat_clear_snapshot();
+			end loop;
+		end $$`, building),
 		fmt.Sprintf("alter database %s rename to %s", building, name),
 	} {
 		if _, err := conn.Exec(ctx, statement); err != nil {
