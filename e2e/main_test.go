@@ -85,18 +85,28 @@ type rig struct {
 // newRig makes a rig on the shared server, or, with alone, on one of its own. Nothing of the program runs yet.
 func newRig(t *testing.T, policy string, alone bool) *rig {
 	t.Helper()
+	var server *embedded.Server
+	if !alone {
+		var err error
+		if server, err = built.server(); err != nil && (!errors.Is(err, embedded.ErrNoBinaries) || os.Getenv("CI") == "true") {
+			t.Fatal(err)
+		} else if err != nil {
+			t.Skip(err)
+		}
+	}
+	return newRigOn(t, policy, server)
+}
+
+// newRigOn makes a rig on a database of its own on a server; nil: on a server of its own.
+func newRigOn(t *testing.T, policy string, server *embedded.Server) *rig {
+	t.Helper()
 	binary, err := built.binary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Binary: binary, Policy: policy, Offline: true}
-	if !alone {
-		o.Server, err = built.server()
-	}
+	o := Options{Binary: binary, Policy: policy, Offline: true, Server: server}
 	r := &rig{t: t, ledger: NewLedger(), random: newRandom(t)}
-	if err == nil {
-		r.System, err = New(t.Context(), o)
-	}
+	r.System, err = New(t.Context(), o)
 	if errors.Is(err, embedded.ErrNoBinaries) && os.Getenv("CI") != "true" {
 		t.Skip(err)
 	}
