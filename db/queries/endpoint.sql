@@ -116,6 +116,33 @@ from signing_secrets k
 join endpoints e on e.tenant_id = k.tenant_id and e.id = k.endpoint_id and e.deleted_at is null
 where k.tenant_id = $1 and k.endpoint_id = $2 and k.id = $3 and (k.expires_at is null or k.expires_at > statement_timestamp());
 
+-- name: SecretTry
+-- An endpoint's secrets, sealed, newest first, those too that have ended and are not pruned yet.
+select k.id, k.sealed, k.expires_at
+from signing_secrets k
+join endpoints e on e.tenant_id = k.tenant_id and e.id = k.endpoint_id and e.deleted_at is null
+where k.tenant_id = $1 and k.endpoint_id = $2
+order by k.id desc
+limit 40;
+
+-- name: SecretTryOthers
+-- The newest secrets of the tenant's other endpoints, sealed: two of each (index signing_secrets_by_endpoint) of its hundred newest.
+select k.id, k.sealed, e.url, e.description
+from (
+    select x.id, x.url, x.description
+    from endpoints x
+    where x.tenant_id = $1 and x.id <> $2 and x.deleted_at is null
+    order by x.id desc
+    limit 100
+) e
+cross join lateral (
+    select y.id, y.sealed
+    from signing_secrets y
+    where y.endpoint_id = e.id and y.tenant_id = $1 and (y.expires_at is null or y.expires_at > statement_timestamp())
+    order by y.id desc
+    limit 2
+) k;
+
 -- name: SecretOverlap
 -- The secrets in force of one kind get an end.
 update signing_secrets
@@ -160,3 +187,27 @@ select name from event_types
 where starts_with(name, $1) and deprecated_at is null
 order by example is null, name
 limit 1;
+
+-- name: EndpointFind
+-- Endpoints whose name or address holds a text, newest first: a walk through the tenant's own, of which there are thousands at most.
+select e.id, e.url, e.description
+from endpoints e
+where e.tenant_id = $1 and e.deleted_at is null and (strpos(lower(e.description), $2) > 0 or strpos(lower(e.url), $2) > 0)
+order by e.id desc
+limit $3;
+
+-- name: EndpointAt
+-- Endpoints with one address, whatever query is behind it.
+select e.id, e.url, e.description
+from endpoints e
+where e.tenant_id = $1 and e.deleted_at is null and (e.url = $2 or starts_with(e.url, $2 || '?'))
+order by e.id desc
+limit $3;
+
+-- name: SecretsSealed
+-- An endpoint's live secrets, sealed, newest first; there are twenty at most.
+select k.id, k.sealed
+from signing_secrets k
+join endpoints e on e.tenant_id = k.tenant_id and e.id = k.endpoint_id and e.deleted_at is null
+where k.tenant_id = $1 and k.endpoint_id = $2 and (k.expires_at is null or k.expires_at > statement_timestamp())
+order by k.id desc;
