@@ -23,6 +23,7 @@ import (
 	"waybill/app/catalog"
 	"waybill/app/delivery"
 	"waybill/app/endpoint"
+	"waybill/app/inbox"
 	"waybill/app/lane"
 	"waybill/app/notice"
 	"waybill/app/outbox"
@@ -45,6 +46,7 @@ type bench struct {
 	logs      *safeBuffer
 	endpoints *endpoint.Service
 	mails     *notice.Outbox
+	inboxes   *inbox.Service
 	steps     []sender.Step // what a connection check finds
 	tenant    dbtest.Tenant
 }
@@ -107,6 +109,7 @@ func newBenchOn(t *testing.T, pool, rows *pgxpool.Pool) *bench {
 	b.endpoints = &endpoint.Service{
 		DB: pool, Audit: b.accounts, Ring: ring, Lanes: lanes{pool}, Tests: tests{}, KnowsPreset: knows, Now: time.Now, Log: log,
 	}
+	b.inboxes = &inbox.Service{DB: pool, Ring: ring, Audit: b.accounts, URL: "https://waybill.test", Now: time.Now}
 	b.Web, err = web.New(web.Config{API: api, Ring: ring, Development: true, Dashboard: dashboard.Config{
 		URL: "https://waybill.test", Platform: "The freight platform", Log: log, Now: time.Now,
 		Accounts:   b.accounts,
@@ -114,6 +117,7 @@ func newBenchOn(t *testing.T, pool, rows *pgxpool.Pool) *bench {
 		Types:      &catalog.Types{DB: pool, Accounts: b.accounts},
 		Events:     &catalog.Events{DB: pool},
 		Deliveries: &delivery.Service{DB: pool, Ring: ring, Policies: policy.Builtin(), Lanes: lanes{pool}, Audit: b.accounts, Recoveries: recoveries{}},
+		Inboxes:    b.inboxes,
 		Policies:   policy.Builtin(),
 		Rollups:    true,
 		Check:      func(context.Context, string, time.Duration) []sender.Step { return b.steps },

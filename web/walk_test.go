@@ -15,6 +15,7 @@ import (
 	"waybill/app/account"
 	"waybill/app/delivery"
 	"waybill/app/endpoint"
+	"waybill/app/inbox"
 	"waybill/app/policy"
 	"waybill/db"
 	"waybill/db/dbtest"
@@ -86,7 +87,15 @@ func settle(t *testing.T, b *bench, tenant dbtest.Tenant) names {
 	if err != nil {
 		t.Fatal(err)
 	}
+	box, err := b.inboxes.Create(t.Context(), account.Waybill("tests", tenant.ID), inbox.DefaultReply)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.inboxes.Receive(t.Context(), box.URL[strings.LastIndexByte(box.URL, '/')+1:], nil, []byte("secret answer"), 13); err != nil {
+		t.Fatal(err)
+	}
 	return names{
+		"inboxes": box.ID, "number": "1",
 		"recovery": caught.ID, "endpoints": made.ID, "deliveries": d.ID, "events": d.Event.ID, "attempt": a.ID, "secret": secrets[0].ID, "key": key.ID,
 		"session": sessionID, "name": "order.paid", "noun": "events", "token": "wbl_none", "member": memberID, "invitation": asked.ID,
 		"reset": b.mailed(t, "reset", anna), "verify": b.mailed(t, "verify", anna), "invite": asked.Token.Reveal(), "mail": mails[0].ID,
@@ -132,7 +141,7 @@ func unchanged(t *testing.T, what string, before, after map[string]string) {
 func form(n names) url.Values {
 	return url.Values{
 		"url": {"https://other.example/"}, "types": {"*"}, "scheme": {"v1"}, "payload": {"full"}, "anyway": {"yes"}, "type": {"order.paid"}, "overlap": {"24h"},
-		"name": {"key"}, "scopes": {"catalog:read"}, "role": {"viewer"}, "email": {"x@example.com"}, "zone": {"UTC"}, "password": {"correct horse battery staple"}, "delivery": {n["deliveries"]}, "confirmed": {"yes"},
+		"name": {"key"}, "scopes": {"catalog:read"}, "answer": {"410"}, "seconds": {"5"}, "role": {"viewer"}, "email": {"x@example.com"}, "zone": {"UTC"}, "password": {"correct horse battery staple"}, "delivery": {n["deliveries"]}, "confirmed": {"yes"},
 	}
 }
 
@@ -367,7 +376,8 @@ func TestAddressesLeadSomewhere(t *testing.T) {
 		path.DeliveriesExport(f), path.Delivery(d), path.DeliveryLive(d), path.DeliveryResend(d), path.Attempt(d, a, "raw"), path.AttemptCurl(d, a), path.AttemptHTTP(d, a),
 		path.AttemptResponse(d, a), path.Events(), path.EventsOf("a.b", "C-1", "c"), path.Event("evt_1"), path.EventBody("evt_1"), path.Undelivered(), path.EventTypes(), path.EventType("a.b"), path.Keys(), path.KeyRevoke("key_1"), path.Activity(), path.Settings(), path.SignIn(),
 		path.SignInLink("wbl_1"), path.Team(), path.MemberRemove("mem_1"), path.PasswordForgot(), path.PasswordReset("wbr_1"), path.Invitation("wbi_1"), path.Verify("wbv_1"),
-		path.Mails(), path.Mail("eml_1"), path.MailHTML("eml_1"),
+		path.Mails(), path.Mail("eml_1"), path.MailHTML("eml_1"), path.Inboxes(), path.Inbox("ibx_1"), path.InboxLive("ibx_1"), path.InboxRequest("ibx_1", "1", "raw"),
+		path.InboxBody("ibx_1", "1"), path.InboxDelete("ibx_1"), path.EndpointNewAt("https://x.test/"),
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
 		if err != nil {
@@ -380,7 +390,7 @@ func TestAddressesLeadSomewhere(t *testing.T) {
 	for _, address := range []string{path.SecretRotate(e), path.EndpointCheck(e), path.DeliveriesResend(f), path.SignOut(), path.SettingsProfile(), path.SignInLink("wbl_1"), path.Keys(),
 		path.SignIn(), path.PasswordForgot(), path.PasswordReset("wbr_1"), path.Invitation("wbi_1"), path.Verify("wbv_1"), path.Team(), path.MemberRole("mem_1"), path.MemberRemove("mem_1"),
 		path.InvitationResend("inv_1"), path.InvitationRevoke("inv_1"), path.SettingsTenant(), path.SettingsNotices(), path.SettingsPassword(), path.SessionEnd("ses_1"), path.SessionsEnd(),
-		path.TenantSwitch()} {
+		path.TenantSwitch(), path.Inboxes(), path.InboxAnswer("ibx_1"), path.InboxExtend("ibx_1"), path.InboxDelete("ibx_1")} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -2,7 +2,7 @@
 // development, the gallery.
 //
 // It promises that every answer to a browser carries a content security policy without exceptions and may be neither framed nor kept; that
-// nothing changes at another site's wish; that cookies mean nothing to the API, and keys nothing to the dashboard; that each request
+// nothing changes at another site's wish, and nothing but what an inbox keeps at anybody's; that cookies mean nothing to the API, and keys nothing to the dashboard; that each request
 // has an id and one line in the log, with neither addresses nor payloads in it; and that a panic is a page, too.
 package web
 
@@ -32,8 +32,9 @@ type Config struct {
 
 // Web answers all requests. It is an http.Handler.
 type Web struct {
-	mux   *http.ServeMux
-	pages *dashboard.Dashboard
+	mux     *http.ServeMux
+	pages   *dashboard.Dashboard
+	inboxes *receiver
 }
 
 // New makes the web. An error is one of the configuration.
@@ -50,6 +51,8 @@ func New(config Config) (*Web, error) {
 	if config.Development {
 		w.mux.Handle(path.Gallery(), gallery.Handler())
 	}
+	w.inboxes = newReceiver(config.Dashboard.Inboxes, log, config.Observe)
+	w.mux.Handle(InboxPattern, w.inboxes)
 	pages := sameOrigin(base, w.pages.Fail, w.pages)
 	w.mux.Handle("/", record(log, now, config.Observe, w.pages, headers(secure(config.Dashboard.URL), pages)))
 	return w, nil
@@ -60,5 +63,8 @@ func (w *Web) ServeHTTP(out http.ResponseWriter, r *http.Request) { w.mux.ServeH
 // Routes is the dashboard's table of routes.
 func (w *Web) Routes() []dashboard.Route { return w.pages.Routes() }
 
-// Close ends the live pages, so that the server can stop. Other requests go on.
-func (w *Web) Close() { w.pages.Close() }
+// Close ends the live pages and what inboxes answer slowly, so that the server can stop. Other requests go on.
+func (w *Web) Close() {
+	w.inboxes.end()
+	w.pages.Close()
+}

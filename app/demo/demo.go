@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"strconv"
 	"sync"
 	"time"
 
@@ -188,6 +189,10 @@ func configure(getenv func(string) string, host netip.Addr, console *console) (s
 	}
 	config.Listener = ln
 	config.PolicyText = policyYAML
+	// The sellers' address is let through, and the dashboard listens on it as well, unless it was told where to listen.
+	if config.InboxURL == "" && ln.Addr().(*net.TCPAddr).IP.IsUnspecified() {
+		config.InboxURL = fmt.Sprintf("http://%s", net.JoinHostPort(host.String(), strconv.Itoa(ln.Addr().(*net.TCPAddr).Port)))
+	}
 	config.EgressAllow = append(config.EgressAllow, netip.PrefixFrom(host, host.BitLen()))
 	return config, nil
 }

@@ -39,11 +39,15 @@ const (
 
 	Invitation Prefix = "inv"
 	Mail       Prefix = "eml"
+
+	Inbox  Prefix = "ibx"
+	Export Prefix = "exp"
+	Filter Prefix = "flt" // one that a member has saved
 )
 
 // Prefixes lists every prefix there is.
 func Prefixes() []Prefix {
-	return []Prefix{Tenant, Endpoint, Event, Delivery, Attempt, Key, Secret, Member, Session, Worker, Audit, Recovery, HeaderSet, Invitation, Mail}
+	return []Prefix{Tenant, Endpoint, Event, Delivery, Attempt, Key, Secret, Member, Session, Worker, Audit, Recovery, HeaderSet, Invitation, Mail, Inbox, Export, Filter}
 }
 
 const (

@@ -1,9 +1,11 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,6 +17,7 @@ import (
 	"waybill/app/delivery"
 	"waybill/app/egress"
 	"waybill/app/endpoint"
+	"waybill/app/inbox"
 	"waybill/app/lane"
 	"waybill/app/notice"
 	"waybill/app/outbox"
@@ -35,6 +38,7 @@ type Services struct {
 	Consumers  *catalog.Consumers
 	Deliveries *delivery.Service
 	Mails      *notice.Outbox
+	Inboxes    *inbox.Service
 	Alerts     *alert.Service
 }
 
@@ -79,6 +83,7 @@ func (s *Server) startServices(ctx context.Context) (err error) {
 	s.Services.Events = &catalog.Events{DB: s.Pool, Feed: catalog.NewFeed(s.Pool, s.Logger, s.Services.Accounts.KeysAlive)}
 	s.Services.Consumers = &catalog.Consumers{Events: s.Services.Events, Accounts: s.Services.Accounts}
 	s.Services.Deliveries = &delivery.Service{DB: s.Pool, Ring: s.Ring, Policies: s.Policies, Lanes: lanes{s.Waker, s.Pool}, Audit: s.Services.Accounts, Recoveries: s.Inserter}
+	s.Services.Inboxes = &inbox.Service{DB: s.Pool, Ring: s.Ring, Audit: s.Services.Accounts, URL: s.inboxURL(), Now: time.Now}
 	s.Services.Alerts = &alert.Service{Accounts: s.Services.Accounts, Mails: s.Services.Mails, Operations: s.Config.OperationsTenant, Window: s.Policies.First("").ResendWindow}
 	if err := s.Services.Alerts.EnsureOperations(ctx); err != nil {
 		return fmt.Errorf("WAYBILL_OPERATIONS_TENANT: %w", err)
@@ -92,6 +97,15 @@ func (s *Server) startServices(ctx context.Context) (err error) {
 	}
 	s.PlatformKey = key
 	return s.Services.Accounts.Bootstrap(ctx, key)
+}
+
+// inboxURL is where inboxes are reached, spelled as an endpoint's URL is stored.
+func (s *Server) inboxURL() string {
+	base := cmp.Or(s.Config.InboxURL, s.Config.URL)
+	if normal, refused := egress.CheckURL(base+"/", s.Services.Endpoints.URLs); refused == nil {
+		return strings.TrimRight(normal, "/")
+	}
+	return base // the pages say that no endpoint can have it
 }
 
 // startMails makes the outbox of mails and, where there is a mail server, what takes them there. Without one they wait, and on a development
@@ -155,7 +169,7 @@ func (s *Server) web(mux *http.ServeMux) (*web.Web, error) {
 		API:     programs,
 		Observe: s.metrics.observe("dashboard"),
 		Dashboard: dashboard.Config{URL: s.Config.URL, Platform: "Your platform", Log: s.Logger, Now: time.Now, Accounts: s.Services.Accounts,
-			Endpoints: s.Services.Endpoints, Types: s.Services.Types, Events: s.Services.Events, Deliveries: s.Services.Deliveries, Policies: s.Policies,
+			Endpoints: s.Services.Endpoints, Types: s.Services.Types, Events: s.Services.Events, Deliveries: s.Services.Deliveries, Inboxes: s.Services.Inboxes, Policies: s.Policies,
 			Reference: programs.Reference, Rollups: lane.RollupsKept, Check: s.sender.CheckConnection, Mailbox: s.mailbox(), NoMail: s.smtp == nil && !s.Config.Development()},
 		Ring: s.Ring, Development: s.Config.Development(),
 	})
@@ -168,6 +182,7 @@ func (s *Server) web(mux *http.ServeMux) (*web.Web, error) {
 	for _, route := range pages.Routes() {
 		s.metrics.know(route.Pattern)
 	}
+	s.metrics.know(web.InboxPattern)
 	mux.Handle("/", pages)
 	return pages, nil
 }

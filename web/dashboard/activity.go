@@ -139,6 +139,8 @@ func objectLink(entry account.Entry, detail map[string]any, endpoints map[string
 		return ui.Link{Text: ui.Tail(entry.Object)} // deleted, most likely: its page is gone
 	case id.Valid(id.Delivery, entry.Object):
 		return ui.Link{Text: ui.Tail(entry.Object), Href: path.Delivery(entry.Object)}
+	case noun == "event":
+		return ui.Link{Text: ui.Tail(entry.Object), Href: path.Event(entry.Object)}
 	case noun == "key":
 		return ui.Link{Text: text(detail["name"])}
 	case noun == "invitation" || entry.Action == "member.role_changed" || entry.Action == "member.removed":

@@ -19,6 +19,7 @@ import (
 	"waybill/app/catalog"
 	"waybill/app/delivery"
 	"waybill/app/endpoint"
+	"waybill/app/inbox"
 	"waybill/app/notice"
 	"waybill/app/policy"
 	"waybill/app/seal"
@@ -40,6 +41,7 @@ type Config struct {
 	Types      *catalog.Types
 	Events     *catalog.Events
 	Deliveries *delivery.Service
+	Inboxes    *inbox.Service
 	Policies   policy.Set
 	Check      Check
 

@@ -122,7 +122,8 @@ func (d *Dashboard) endpointNew(w http.ResponseWriter, r *http.Request, caller a
 	if len(types) == 0 {
 		e.Types = []string{"*"} // there is nothing else to choose
 	}
-	return d.show(w, r, v, http.StatusOK, page.EndpointNew{Form: d.formOf(types, e)})
+	e.URL = r.URL.Query().Get("url")
+	return d.show(w, r, v, http.StatusOK, page.EndpointNew{Form: d.formOf(types, e), Inbox: e.URL == ""})
 }
 
 // endpointCreate adds an endpoint, after its connection was tried. One that cannot be reached is added when that is asked for.

@@ -116,6 +116,17 @@ func (d *Dashboard) Routes() []Route {
 	show("/endpoints/{id}/secrets/{secret}/end", d.secretEndAsk)
 	do("/endpoints/{id}/secrets/{secret}/end", d.secretEnd)
 
+	show("/inboxes", d.inboxes)
+	do("/inboxes", d.inboxCreate)
+	show("/inboxes/{id}", d.inbox)
+	stream("/inboxes/{id}/live", d.inboxLive)
+	show("/inboxes/{id}/requests/{number}", d.inbox)
+	show("/inboxes/{id}/requests/{number}/body", d.inboxBody)
+	do("/inboxes/{id}/answer", d.inboxAnswer)
+	do("/inboxes/{id}/extend", d.inboxExtend)
+	show("/inboxes/{id}/delete", d.inboxDeleteAsk)
+	do("/inboxes/{id}/delete", d.inboxDelete)
+
 	show("/undelivered", d.undelivered)
 
 	show("/events", d.events)

@@ -53,6 +53,9 @@ func EndpointNew() string { return "/endpoints/new" }
 // EndpointTemplate is the form filled from the catalog for one event type.
 func EndpointTemplate(eventType string) string { return with("/endpoints/new", "type", eventType) }
 
+// EndpointNewAt is the form filled with a URL.
+func EndpointNewAt(address string) string { return with("/endpoints/new", "url", address) }
+
 // Endpoint is an endpoint's page, its first tab: state, figures and recent deliveries.
 func Endpoint(id string) string { return join("endpoints", id) }
 
