@@ -79,3 +79,39 @@ func TestEventsAreFoundByTypeResourceAndID(t *testing.T) {
 	blind := b.signedIn(b.tenant, account.PortalInput{Scopes: []account.Scope{account.DeliveriesRead}})
 	blind.get("/events").says(t, http.StatusForbidden, "catalog:read")
 }
+
+func TestExpungeAsksOwnersAndSaysWhatIsGone(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.join(t, b.tenant, "meera@example.com", account.Owner)
+	b.join(t, b.tenant, "dev@example.com", account.Developer)
+	event := dbtest.AddEvent(t, b.pool, dbtest.Event{TenantID: b.tenant.ID, Type: "order.paid", ResourceID: "C-7"})
+	ep := dbtest.AddEndpoint(t, b.pool, dbtest.Endpoint{TenantID: b.tenant.ID, State: "paused", Reason: "manual", URL: "https://paused.example/in"})
+	held := dbtest.AddDelivery(t, b.pool, dbtest.Delivery{Event: event, Endpoint: ep, Status: "held", Reason: "endpoint_paused"})
+	sent := dbtest.AddDelivery(t, b.pool, dbtest.Delivery{Event: event, Status: "delivered"})
+	dbtest.AddAttempt(t, b.pool, dbtest.Attempt{Delivery: sent, ResponseHeaders: `[]`, ResponseBody: []byte("secret answer"), ResponseSize: 13})
+	ask := "/events/" + event.ID + "/expunge"
+
+	dev := b.as(t, "dev@example.com")
+	if got := dev.get("/events/" + event.ID); strings.Contains(got.body, ask) {
+		t.Error("a developer is offered to expunge")
+	}
+	dev.get(ask).says(t, http.StatusForbidden)
+	dev.post(ask, nil).says(t, http.StatusForbidden)
+	owner := b.as(t, "meera@example.com")
+	owner.get("/events/"+event.ID).says(t, http.StatusOK, "Expunge content…", "9007199254740993")
+	owner.get(ask).says(t, http.StatusOK, "Expunge content", "order.paid of C-7", "1 delivery that waits is cancelled.", "cannot be brought back")
+	owner.get("/events/evt_none/expunge").says(t, http.StatusNotFound)
+	owner.follow(ask, nil).says(t, http.StatusOK, "The event's content is expunged. 1 delivery was cancelled.", "Content expunged on", "by meera@example.com",
+		"paused.example /in Cancelled the event's content was expunged")
+	if got := owner.get("/events/" + event.ID); strings.Contains(got.body, "9007199254740993") || strings.Contains(got.body, "Expunge content…") {
+		t.Error("the content is shown, or offered to be expunged again")
+	}
+	owner.get("/deliveries/"+held.ID).says(t, http.StatusOK, "It was cancelled. Content expunged on", "by meera@example.com.", "nothing left to send")
+	page := owner.get("/deliveries/" + sent.ID)
+	page.says(t, http.StatusOK, "Delivered", "Content expunged on", "nothing left to send")
+	if strings.Contains(page.body, "secret answer") || strings.Contains(page.body, "9007199254740993") {
+		t.Error("the delivery's page shows content")
+	}
+	owner.get("/activity").says(t, http.StatusOK, "meera@example.com expunged the content of")
+}

@@ -38,11 +38,18 @@ type Event struct {
 	Test         bool
 	// Body is the exact JSON that full endpoints are sent. It is nil in lists that leave it out.
 	Body []byte
+	// ExpungedAt is when its content was taken out, by the actor ExpungedBy: its data is null from then on. nil: it was not. What streams carry says it in the body
+	// alone.
+	ExpungedAt *time.Time
+	ExpungedBy string
 	// Day is midnight UTC of the day on which it was dispatched: where it and its deliveries are kept.
 	Day time.Time
 
 	position int64
 }
+
+// Position is its place in the catalog, which with Day is its key.
+func (e Event) Position() int64 { return e.position }
 
 var (
 	sqlEventPublished = queries.SQL("EventPublished")
@@ -139,6 +146,6 @@ type listed struct {
 func scanEvent(row pgx.CollectableRow) (listed, error) {
 	var l listed
 	err := row.Scan(&l.ID, &l.Day, &l.position, &l.Type, &l.Version, &l.ResourceType, &l.ResourceID, &l.Sequence, &l.OccurredAt, &l.PublishedAt,
-		&l.CreatedAt, &l.Test, &l.Body, &l.edge, &l.matches)
+		&l.CreatedAt, &l.Test, &l.Body, &l.ExpungedAt, &l.ExpungedBy, &l.edge, &l.matches)
 	return l, err
 }

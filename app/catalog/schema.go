@@ -191,13 +191,13 @@ func (c *Types) Enforce(ctx context.Context, payloads []Payload) error {
 }
 
 // Breaks says where an event does not match the schema that is enforced of its type now, with fields named as in the API: data.weight. Nothing for
-// an event that matches, for a type that is not enforced, for a test event, and for an event of an earlier version, whose schema is not known any more. Only
+// an event that matches, for a type that is not enforced, for a test event, for one whose content was taken out, and for an event of an earlier version, whose schema is not known any more. Only
 // what was published in SQL, or before the schema was enforced as it is, can break it. It needs catalog:read.
 func (c *Types) Breaks(ctx context.Context, caller account.Caller, event Event) ([]fault.Field, error) {
 	if err := caller.Can(account.CatalogRead); err != nil {
 		return nil, err
 	}
-	if event.Test || !validType(event.Type) {
+	if event.Test || event.ExpungedAt != nil || !validType(event.Type) {
 		return nil, nil
 	}
 	rules, err := c.enforced(ctx, []string{event.Type})

@@ -120,12 +120,15 @@ func (s *Service) Attempts(ctx context.Context, caller account.Caller, deliveryI
 }
 
 // Body is the exact body that every attempt of the delivery sends, and its SHA-256 in hexadecimal. It needs deliveries:read and catalog:read:
-// a payload belongs to the catalog. A body that is no longer kept is empty.
+// a payload belongs to the catalog. A body that is no longer kept, or was taken out, is empty.
 func (s *Service) Body(ctx context.Context, caller account.Caller, d Delivery) (body []byte, digest string, err error) {
 	for _, scope := range []account.Scope{account.DeliveriesRead, account.CatalogRead} {
 		if err := caller.Can(scope); err != nil {
 			return nil, "", err
 		}
+	}
+	if d.Expunged() {
+		return nil, "", nil
 	}
 	args := pgx.NamedArgs{"tenant": caller.Tenant(), "position": d.position, "day": d.day, "form": d.Form}
 	err = s.DB.QueryRow(ctx, sqlDeliveryBody, args).Scan(&body)

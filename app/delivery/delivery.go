@@ -40,6 +40,8 @@ type Lanes interface {
 	Lock(ctx context.Context, tx pgx.Tx, endpointIDs ...string) error
 	// Wake makes the lanes look for what is due when the transaction commits.
 	Wake(ctx context.Context, tx pgx.Tx, endpointIDs, testIDs []string) error
+	// Settle waits until no running lane works on an older revision of the endpoint.
+	Settle(ctx context.Context, endpointID string, rev int64) error
 }
 
 // Audit records what was done, in the transaction that does it. *account.Service is one.
@@ -56,7 +58,7 @@ const (
 	Delivered   Status = "delivered"   // has had a 2xx
 	Undelivered Status = "undelivered" // its schedule has ended, or its endpoint has said 410; it can be resent
 	Held        Status = "held"        // waits for its endpoint, which was paused or disabled, and for a catch-up
-	Cancelled   Status = "cancelled"   // its endpoint was deleted
+	Cancelled   Status = "cancelled"   // its endpoint was deleted, or its event's content taken out
 )
 
 // Delivery is one event for one endpoint.
@@ -72,7 +74,7 @@ type Delivery struct {
 	CreatedAt    time.Time
 
 	Status     Status
-	Reason     string // of undelivered, held and cancelled: a word
+	Reason     string // of undelivered, held and cancelled: a word; of delivered: ReasonExpunged or nothing
 	Attempts   int    // made so far
 	Failures   int    // steps of the schedule that were used up
 	Scheduled  int    // attempts that the schedule has in all
@@ -95,6 +97,9 @@ type Delivery struct {
 	day      time.Time
 	position int64
 }
+
+// Expunged says that its event's content was taken out.
+func (d Delivery) Expunged() bool { return d.Reason == ReasonExpunged }
 
 // Retrying says that the delivery has failed and its schedule goes on.
 func (d Delivery) Retrying() bool { return d.Status == Pending && d.Failures > 0 }

@@ -70,6 +70,8 @@ func (l *lanesSpy) Wake(_ context.Context, _ pgx.Tx, endpointIDs, _ []string) er
 	return nil
 }
 
+func (l *lanesSpy) Settle(context.Context, string, int64) error { return nil }
+
 func (h *house) exec(sql string, args ...any) {
 	h.t.Helper()
 	if _, err := h.pool.Exec(h.t.Context(), sql, args...); err != nil {

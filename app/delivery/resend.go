@@ -39,6 +39,7 @@ const (
 	Disabled   Reason = "disabled"    // its endpoint is
 	Deleted    Reason = "deleted"     // its endpoint was
 	Suspended  Reason = "suspended"   // the tenant is
+	Gone       Reason = "expunged"    // its event's content was taken out
 	Changed    Reason = "changed"     // it moved while it was being looked at
 )
 
@@ -268,6 +269,7 @@ type look struct {
 	again               bool   // the last attempt was a resend and ended within the last second
 	state, reason       string // the endpoint's
 	deleted, suspended  bool
+	expunged            bool // the event's content was taken out
 	preset              string
 }
 
@@ -288,7 +290,7 @@ func (s *Service) look(ctx context.Context, conn db.Conn, tenant string, keys []
 	var age float64
 	var l look
 	_, err = pgx.ForEachRow(rows, []any{&deliveryID, &l.endpointID, &l.eventID, &l.status, &l.attempts, &age, &l.trigger, &l.waiting, &l.onWire,
-		&l.shut, &l.again, &l.state, &l.reason, &l.deleted, &l.suspended, &l.preset}, func() error {
+		&l.shut, &l.again, &l.state, &l.reason, &l.deleted, &l.suspended, &l.expunged, &l.preset}, func() error {
 		l.age = time.Duration(age * float64(time.Second))
 		looks[deliveryID] = l
 		return nil
@@ -303,6 +305,8 @@ func (s *Service) look(ctx context.Context, conn db.Conn, tenant string, keys []
 func (s *Service) refusal(l look) *Refusal {
 	window := s.Policies.First(l.preset).ResendWindow
 	switch {
+	case l.expunged:
+		return &Refusal{Gone, "The content of its event was taken out, so there is nothing left to send."}
 	case l.deleted:
 		return &Refusal{Deleted, "Its endpoint was deleted. A new endpoint gets new events; past ones can be read from the catalog."}
 	case l.suspended:

@@ -26,8 +26,6 @@ const (
 	halfMost = 2
 	// pauseMost is how long a Retry-After may hold all of an endpoint's deliveries; the one that was answered waits for as long as it says.
 	pauseMost = time.Minute
-	// In its first hour a failing endpoint is probed every five minutes at least, whatever the list says: most outages are an upgrade.
-	eagerFor, eagerProbe = time.Hour, 5 * time.Minute
 	// tellAfter is how long an endpoint must have failed before its people are told; of what only they can mend they are told at once.
 	tellAfter = 2 * time.Minute
 	// tellAgain is how long after one report that an endpoint fails the next one is kept back: one that comes and goes fills no mailbox.
@@ -221,8 +219,8 @@ func (h *health) turn(to phase, at time.Time) { h.Phase, h.PhaseAt = to, &at }
 // shut closes the door until the next probe.
 func (h *health) shut(p *policy.Policy, at time.Time) {
 	wait := p.Probe(h.Step + 1)
-	if h.FailingSince != nil && at.Sub(*h.FailingSince) < eagerFor {
-		wait = min(wait, eagerProbe)
+	if h.FailingSince != nil && at.Sub(*h.FailingSince) < policy.EagerFor {
+		wait = min(wait, p.EagerProbe())
 	}
 	until := at.Add(wait)
 	h.Door, h.Limit, h.Passed = &until, 1, 0

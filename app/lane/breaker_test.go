@@ -102,6 +102,33 @@ func TestBreakerOpensAfterDifferentDeliveries(t *testing.T) {
 	wantDoor(t, c, 10*time.Minute)
 }
 
+// Probes are five minutes apart at most in the first hour, and as far as the list says from then on; a list that begins later is never hurried.
+func TestProbesInTheFirstHour(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		list []time.Duration
+		want map[time.Duration]time.Duration // failing for so long → the wait before the next probe, from the last of the list
+	}{
+		"as built in": {nil, map[time.Duration]time.Duration{0: 5 * time.Minute, 59 * time.Minute: 5 * time.Minute, time.Hour: 10 * time.Minute}},
+		"later":       {[]time.Duration{8 * time.Minute, time.Hour}, map[time.Duration]time.Duration{0: 8 * time.Minute, 59 * time.Minute: 8 * time.Minute, time.Hour: time.Hour}},
+		"soon":        {[]time.Duration{time.Second}, map[time.Duration]time.Duration{0: time.Second, 2 * time.Hour: time.Second}},
+	} {
+		for failing, want := range c.want {
+			k := newClinic(func(p *policy.Policy) {
+				if c.list != nil {
+					p.Breaker.ProbeEvery = c.list
+				}
+			})
+			since := at
+			k.FailingSince, k.Step = &since, 9
+			k.shut(&k.p, at.Add(failing))
+			if wait := k.Door.Sub(at.Add(failing)); wait != want {
+				t.Errorf("%s: failing for %s, the next probe is %s away, want %s", name, failing, wait, want)
+			}
+		}
+	}
+}
+
 func TestBreakerClosesGently(t *testing.T) {
 	t.Parallel()
 	c := newClinic()

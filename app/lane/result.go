@@ -46,6 +46,9 @@ type result struct {
 	restraint *restraint
 }
 
+// noteExpunged stands beside an answer whose body is not stored, because its event's content was taken out while it was on the wire.
+const noteExpunged = "taken out with the event's content"
+
 const (
 	flushMost   = 200
 	flushLinger = 10 * time.Millisecond
@@ -165,13 +168,16 @@ func (e *Engine) record(ctx context.Context, tx pgx.Tx, batch []*result, again, 
 		b.Queue(queries.ForDay(sqlResultMove, of), m.args()...).Query(func(rows pgx.Rows) error {
 			for rows.Next() {
 				var deliveryID, status string
-				var test bool
+				var test, expunged bool
 				var to place
-				if err := rows.Scan(&deliveryID, &to.tenantID, &to.endpointID, &to.number, &status, &test); err != nil {
+				if err := rows.Scan(&deliveryID, &to.tenantID, &to.endpointID, &to.number, &status, &test, &expunged); err != nil {
 					return err
 				}
 				r := byID[deliveryID]
 				r.to = to
+				if expunged && len(r.out.Body) > 0 {
+					r.out.Body, r.out.BodyNote = nil, noteExpunged // before it is stored, or told of
+				}
 				moved[r.day()] = append(moved[r.day()], r)
 				rolled = append(rolled, Rolled{TenantID: to.tenantID, EndpointID: to.endpointID, Started: r.started, Class: sender.Class(r.class()), Code: r.out.Status,
 					Total: r.out.Total, Test: test})

@@ -67,8 +67,8 @@ func keys() []key {
 			func(p Policy) string {
 				return "[" + strings.Trim(strings.ReplaceAll(fmt.Sprint(p.ThrottleOn), " ", ", "), "[]") + "]"
 			}},
-		{"circuit_breaker", "hold an endpoint after so many failures in a row (0 to 1000; 0 is never), " +
-			"probe it after each wait (1 to 20 of 1s to 24h)",
+		{"circuit_breaker", "hold after so many failures in a row (0 to 1000; 0: never), probe after each wait (1 to 20 of 1s to 24h; " +
+			"in the first hour 5m at most)",
 			func(r *reader, at place, p *Policy) { r.block(at, breakerKeys(), p, nil) },
 			func(p Policy) string { return flow(breakerKeys(), p) }},
 		{"disable_after_failing_for", "without one success in between; 1h to 90d",

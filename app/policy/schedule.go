@@ -89,6 +89,13 @@ func (p Policy) Probe(n int) time.Duration {
 	return list[min(max(n, 1), len(list))-1]
 }
 
+// EagerFor is how long an endpoint counts as just fallen over, most often for an upgrade. The waits between its probes grow no further than to EagerProbe until
+// then, so that it is found again within minutes.
+const EagerFor, eagerProbe = time.Hour, 5 * time.Minute
+
+// EagerProbe is the longest wait before a probe while an endpoint has failed for less than EagerFor: five minutes, or the first of the list if that is longer.
+func (p Policy) EagerProbe() time.Duration { return max(eagerProbe, p.Probe(1)) }
+
 // maxRetryAfter is the longest Retry-After that is looked at, in bytes: the longest date has 34.
 const maxRetryAfter = 64
 

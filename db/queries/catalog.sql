@@ -7,7 +7,7 @@
 -- name: EventsForward
 -- The oldest first, behind @position: index events_by_tenant.
 select s.id, s.day, s.position, s.type, s.version, s.resource_type, s.resource_id, s.sequence, s.occurred_at, s.published_at, s.created_at,
-       s.test, case when @bodies::boolean then s.body end, s.edge, s.matches
+       s.test, case when @bodies::boolean then s.body end, s.expunged_at, coalesce(s.expunged_by, ''), s.edge, s.matches
 from (
     select k.*, row_number() over () >= @scan::bigint as edge
     from (
@@ -26,7 +26,7 @@ limit @limit;
 -- name: EventsForwardOfResource
 -- The same of one resource: index events_by_resource.
 select s.id, s.day, s.position, s.type, s.version, s.resource_type, s.resource_id, s.sequence, s.occurred_at, s.published_at, s.created_at,
-       s.test, case when @bodies::boolean then s.body end, s.edge, s.matches
+       s.test, case when @bodies::boolean then s.body end, s.expunged_at, coalesce(s.expunged_by, ''), s.edge, s.matches
 from (
     select k.*, row_number() over () >= @scan::bigint as edge
     from (
@@ -45,7 +45,7 @@ limit @limit;
 -- name: EventsBackward
 -- The newest first, before @position.
 select s.id, s.day, s.position, s.type, s.version, s.resource_type, s.resource_id, s.sequence, s.occurred_at, s.published_at, s.created_at,
-       s.test, case when @bodies::boolean then s.body end, s.edge, s.matches
+       s.test, case when @bodies::boolean then s.body end, s.expunged_at, coalesce(s.expunged_by, ''), s.edge, s.matches
 from (
     select k.*, row_number() over () >= @scan::bigint as edge
     from (
@@ -64,7 +64,7 @@ limit @limit;
 -- name: EventsBackwardOfResource
 -- The same of one resource.
 select s.id, s.day, s.position, s.type, s.version, s.resource_type, s.resource_id, s.sequence, s.occurred_at, s.published_at, s.created_at,
-       s.test, case when @bodies::boolean then s.body end, s.edge, s.matches
+       s.test, case when @bodies::boolean then s.body end, s.expunged_at, coalesce(s.expunged_by, ''), s.edge, s.matches
 from (
     select k.*, row_number() over () >= @scan::bigint as edge
     from (
@@ -107,7 +107,7 @@ select day from event_ids where tenant_id = @tenant and id = @id;
 -- name: EventRead
 -- One event, test events too: index events_by_id in each of the days.
 select e.id, e.day, e.position, e.type, e.version, e.resource_type, e.resource_id, e.sequence, e.occurred_at, e.published_at, e.created_at,
-       e.test, e.body, false as edge, true as matches
+       e.test, e.body, e.expunged_at, coalesce(e.expunged_by, ''), false as edge, true as matches
 from events e
 where e.tenant_id = @tenant and e.id = @id and e.day between @from_day and @to_day
 limit 1;
@@ -115,7 +115,7 @@ limit 1;
 -- name: ResourceRead
 -- A resource's event with the highest sequence. Without it, the event is no longer kept.
 select e.id, e.day, e.position, e.type, e.version, e.resource_type, e.resource_id, e.sequence, e.occurred_at, e.published_at, e.created_at,
-       e.test, e.body, false as edge, true as matches
+       e.test, e.body, e.expunged_at, coalesce(e.expunged_by, ''), false as edge, true as matches
 from resources r
 left join events e on e.position = r.position and e.day = r.day and e.tenant_id = r.tenant_id
 where r.tenant_id = @tenant and r.type = @type and r.id = @id;

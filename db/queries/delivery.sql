@@ -320,7 +320,7 @@ select d.id, d.endpoint_id, d.event_id, d.status, d.attempts,
        coalesce(l.not_before > statement_timestamp(), false) as shut,
        coalesce(p.again, false) as again,
        e.state, coalesce(e.reason, ''), e.deleted_at is not null as deleted, t.suspended_at is not null as suspended,
-       coalesce(e.preset, t.preset, '') as preset
+       coalesce(d.reason = 'event_expunged', false) as expunged, coalesce(e.preset, t.preset, '') as preset
 from deliveries d
 join endpoints e on e.id = d.endpoint_id and e.tenant_id = d.tenant_id
 join tenants t on t.id = d.tenant_id

@@ -44,7 +44,7 @@ with ranges as materialized (
     ) v
 )
 select x.id, x.day, x.position, x.type, x.version, x.resource_type, x.resource_id, x.sequence, x.occurred_at, x.published_at, x.created_at, x.test,
-       null::text, x.edge, x.neither
+       null::text, x.expunged_at, coalesce(x.expunged_by, ''), x.edge, x.neither
 from (
     select w.*,
            not exists (select from deliveries d where d.tenant_id = @tenant and d.event_id = w.id and d.day = w.day and d.status = 'delivered')

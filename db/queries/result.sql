@@ -1,14 +1,16 @@
 -- name: ResultMove
 -- all tenants: each row belongs to the lane that sent it. Moves one day's deliveries ($1, $2 the day: as a list, because a constant would make the planner
 -- believe that it leaves one row of the partition, and scan that) by what their attempts said, and numbers the attempts: the row's lock serialises the numbers. Actions: done, retry, exhausted, keep (the attempt changes nothing: a
--- manual resend or a test that failed). A success wins over a hold; a failure leaves held what is held.
+-- manual resend or a test that failed). A success wins over a hold; a failure leaves held what is held. That an event's content was taken out is not
+-- forgotten.
 update deliveries_{day} d
 set attempts = d.attempts + 1,
     failures = r.failures,
     status = case when r.action = 'done' then 'delivered'
                   when r.action = 'exhausted' and d.status = 'pending' then 'undelivered'
                   else d.status end,
-    reason = case when r.action = 'done' then null
+    reason = case when d.reason = 'event_expunged' then d.reason
+                  when r.action = 'done' then null
                   when r.action = 'exhausted' and d.status = 'pending' then r.reason
                   else d.reason end,
     finished_at = case when r.action in ('done', 'exhausted') and d.status <> 'delivered' then statement_timestamp() else d.finished_at end,
@@ -16,7 +18,7 @@ set attempts = d.attempts + 1,
 from unnest($1::text[], $2::date[], $3::text[], $4::integer[], $5::text[], $6::timestamptz[], $7::text[], $8::integer[], $9::integer[])
          as r(delivery_id, day, action, failures, reason, started_at, class, code, ms)
 where d.id = r.delivery_id and d.day = r.day
-returning d.id, d.tenant_id, d.endpoint_id, d.attempts, d.status, d.test;
+returning d.id, d.tenant_id, d.endpoint_id, d.attempts, d.status, d.test, coalesce(d.reason = 'event_expunged', false);
 
 -- name: ResultSeen
 -- all tenants: which attempts ($1, of deliveries $2 on days $3) are in the history already: a batch is tried again although its commit may have succeeded.

@@ -25,7 +25,7 @@ type Delivery struct {
 	Resource   Resource        `json:"resource" required:"true"`
 	Status     delivery.Status `json:"status" required:"true" enum:"pending,delivered,undelivered,held,cancelled"`
 	Outcome    string          `json:"outcome" required:"true" description:"The status in words, with what follows from it." examples:"[\"Retrying 2/10\"]"`
-	Reason     *string         `json:"reason" required:"true" description:"Why it is undelivered, held or cancelled: a word."`
+	Reason     *string         `json:"reason" required:"true" description:"Why it is undelivered, held or cancelled: a word. event_expunged, of a delivered one too: the content of its event was taken out."`
 	Test       bool            `json:"test" required:"true" description:"It is of a test event."`
 	Payload    string          `json:"payload" required:"true" enum:"full,thin"`
 	Attempts   int             `json:"attempts" required:"true" description:"Made so far."`

@@ -26,7 +26,16 @@ type Event struct {
 	Resource   Resource       `json:"resource" required:"true"`
 	Sequence   int64          `json:"sequence" required:"true" description:"Grows with every change of the resource."`
 	Test       bool           `json:"test,omitempty" description:"true of a test event."`
-	Data       jsontext.Value `json:"data" required:"true"`
+	Data       jsontext.Value `json:"data" required:"true" description:"As it was published; null of an event whose content was taken out."`
+	ExpungedAt *time.Time     `json:"expunged_at,omitempty" description:"When its content was taken out; left out of all others."`
+}
+
+// Expunged says of an event that its content was taken out.
+type Expunged struct {
+	ID         string    `json:"id" required:"true"`
+	ExpungedAt time.Time `json:"expunged_at" required:"true"`
+	ExpungedBy string    `json:"expunged_by" required:"true" description:"Who did."`
+	Cancelled  int       `json:"cancelled" required:"true" description:"Deliveries that this call cancelled: pending, held and undelivered ones."`
 }
 
 // EventList is a page of events.
@@ -116,6 +125,16 @@ func (a *API) eventRoutes() []Route {
 			Handle:  a.eventRead,
 		},
 		{
+			Name: "EventExpunge", Method: http.MethodPost, Pattern: "/v1/tenants/{uid}/events/{id}/expunge", Audience: ForPlatform, Scope: account.SettingsWrite,
+			Summary: "Take an event's content out",
+			Detail: "For good. An owner does it on the event's page, the platform here; no tenant's key can. What goes is `data` and the bodies that " +
+				"receivers answered with. The record stays: the event is answered with `data` null and `expunged_at`, here and in streams, to consumers and as the state of its resource. " +
+				"Deliveries that are pending, held or undelivered are cancelled with the reason `event_expunged`; none can be resent. The event's id stays taken: publishing it again with the same " +
+				"content is a repeat and brings nothing back, with other content a conflict. Doing it again changes nothing and answers what was done first.",
+			Answers: []Answer{{http.StatusOK, Expunged{}}},
+			Handle:  a.eventExpunge,
+		},
+		{
 			Name: "ResourceRead", Method: http.MethodGet, Pattern: "/v1/resources/{type}/{id}", Audience: ForTenant, Scope: account.CatalogRead,
 			Summary: "Read the state of a resource",
 			Detail: "The event with the highest sequence of this resource, exactly as endpoints are sent it. The ETag changes with it; a request with the same one in " +
@@ -192,6 +211,21 @@ func (a *API) eventRead(w http.ResponseWriter, r *http.Request, caller account.C
 	return WriteRaw(w, http.StatusOK, append(append(text, added[1:]...), '\n'))
 }
 
+func (a *API) eventExpunge(w http.ResponseWriter, r *http.Request, caller account.Caller) error {
+	if err := caller.Can(account.SettingsWrite); err != nil {
+		return err
+	}
+	event, err := a.Events.Read(r.Context(), caller, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	done, err := a.Deliveries.Expunge(r.Context(), caller, event)
+	if err != nil {
+		return err
+	}
+	return WriteJSON(w, http.StatusOK, Expunged{ID: event.ID, ExpungedAt: done.At, ExpungedBy: done.By, Cancelled: done.Cancelled})
+}
+
 // whatBecame is the event's deliveries, and the reason for each that is missing.
 func (a *API) whatBecame(r *http.Request, caller account.Caller, event catalog.Event) ([]Delivery, []Why, error) {
 	page, err := a.Deliveries.List(r.Context(), caller, delivery.Filter{EventID: event.ID}, "", delivery.MaxLimit)
@@ -207,7 +241,11 @@ func (a *API) resourceRead(w http.ResponseWriter, r *http.Request, caller accoun
 	if err != nil {
 		return err
 	}
-	tag := `"` + strconv.FormatInt(event.Sequence, 10) + "-" + event.ID + `"`
+	tag := `"` + strconv.FormatInt(event.Sequence, 10) + "-" + event.ID
+	if event.ExpungedAt != nil {
+		tag += "-expunged"
+	}
+	tag += `"`
 	w.Header().Set("ETag", tag)
 	if hasTag(r.Header.Values("If-None-Match"), tag) {
 		w.WriteHeader(http.StatusNotModified)

@@ -114,3 +114,37 @@ func TestEventThatBreaksItsSchemaIsFlagged(t *testing.T) {
 		}
 	}
 }
+
+func TestEventExpunge(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	key, stranger := b.tenantKey(t, "one", ""), b.tenantKey(t, "two", "")
+	event := b.put(t, "one", dbtest.Event{ResourceType: "order", ResourceID: "O-1"})
+	d := dbtest.AddDelivery(t, b.DB, dbtest.Delivery{Event: event})
+	before := b.call(t, key, "GET", "/v1/resources/order/O-1", "").header.Get("ETag")
+	wantProblem(t, b.call(t, key, "POST", "/v1/tenants/one/events/"+event.ID+"/expunge", ""), fault.Forbidden)
+	wantProblem(t, b.call(t, stranger, "POST", "/v1/tenants/one/events/"+event.ID+"/expunge", ""), fault.NotFound)
+	wantProblem(t, b.call(t, platformKey, "POST", "/v1/tenants/two/events/"+event.ID+"/expunge", ""), fault.NotFound)
+	done := b.call(t, platformKey, "POST", "/v1/tenants/one/events/"+event.ID+"/expunge", "")
+	if done.status != 200 || !strings.Contains(done.body, `"cancelled":1`) || !strings.Contains(done.body, `"expunged_by":"platform key`) {
+		t.Fatalf("%d %s", done.status, done.body)
+	}
+	if again := b.call(t, platformKey, "POST", "/v1/tenants/one/events/"+event.ID+"/expunge", ""); again.status != 200 ||
+		field(t, again.body, "expunged_at") != field(t, done.body, "expunged_at") || !strings.Contains(again.body, `"cancelled":0`) {
+		t.Errorf("%d %s", again.status, again.body)
+	}
+	for _, path := range []string{"/v1/events/" + event.ID, "/v1/events", "/v1/resources/order/O-1"} {
+		got := b.call(t, key, "GET", path, "")
+		if got.status != 200 || !strings.Contains(got.body, `"data":null,"expunged_at":"`) || strings.Contains(got.body, "9007199254740993") {
+			t.Errorf("%s: %d %s", path, got.status, got.body)
+		}
+		if tag := got.header.Get("ETag"); tag == before && tag != "" {
+			t.Errorf("%s: the tag is %s as before", path, tag)
+		}
+	}
+	got := b.call(t, key, "GET", "/v1/deliveries/"+d.ID, "")
+	if !strings.Contains(got.body, `"status":"cancelled"`) || !strings.Contains(got.body, `"reason":"event_expunged"`) {
+		t.Error(got.body)
+	}
+	wantProblem(t, b.call(t, key, "POST", "/v1/deliveries/"+d.ID+"/resend", ""), fault.Conflict)
+}

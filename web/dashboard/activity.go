@@ -27,6 +27,7 @@ var activityWords = map[string]string{
 	"endpoint.paused": "paused", "endpoint.disabled": "disabled", "endpoint.enabled": "enabled", "endpoint.tested": "sent a test event to",
 	"endpoint.headers_revealed": "revealed the static headers of", "endpoint.recovered": "caught up",
 	"secret.rotated": "rotated the secret of", "secret.revealed": "revealed a secret of", "secret.expired": "ended a secret of",
+	"event.expunged": "expunged the content of",
 	"delivery.resent": "resent the delivery", "key.created": "made an API key", "key.revoked": "revoked an API key",
 	"session.started": "signed in", "session.ended": "signed out", "session.revoked": "ended a session",
 	"portal.link_created": "made a sign-in link", "tenant.created": "opened this account", "tenant.changed": "changed this account",
@@ -137,6 +138,8 @@ func objectLink(entry account.Entry, detail map[string]any, endpoints map[string
 			return ui.Link{Text: titleOf(nameOf(e)), Href: path.Endpoint(e.ID)}
 		}
 		return ui.Link{Text: ui.Tail(entry.Object)} // deleted, most likely: its page is gone
+	case noun == "event":
+		return ui.Link{Text: ui.Tail(entry.Object), Href: path.Event(entry.Object)}
 	case id.Valid(id.Delivery, entry.Object):
 		return ui.Link{Text: ui.Tail(entry.Object), Href: path.Delivery(entry.Object)}
 	case noun == "event":
@@ -154,7 +157,7 @@ func detailWords(action string, detail map[string]any) string {
 	switch action {
 	case "endpoint.created", "endpoint.deleted":
 		return text(withoutQuery(detail["url"]))
-	case "endpoint.tested":
+	case "endpoint.tested", "event.expunged":
 		return text(detail["type"])
 	case "secret.rotated":
 		if seconds, ok := detail["overlap_seconds"].(float64); ok && seconds > 0 {

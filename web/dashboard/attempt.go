@@ -168,6 +168,9 @@ func (s story) request(a delivery.Attempt, viewed string) page.Message {
 		Line: "POST " + target + " " + proto, Headers: []ui.Header{{Name: "Host", Value: host}},
 		Size: ui.Size(int64(a.Request.BodySize)), Digest: s.digest, Body: ui.NewBody(s.body, int64(a.Request.BodySize), viewed),
 	}
+	if s.Expunged() {
+		message.Body.Note = "Taken out with the event's content."
+	}
 	for _, header := range a.Request.Headers {
 		message.Headers = append(message.Headers, headerLine(header))
 	}

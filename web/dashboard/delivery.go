@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill/app/account"
+	"waybill/app/catalog"
 	"waybill/app/delivery"
 	"waybill/app/endpoint"
 	"waybill/app/fault"
@@ -34,6 +35,7 @@ type story struct {
 	digest   string
 	others   []delivery.Delivery // of the same event
 	refusal  *delivery.Refusal   // why it cannot be resent now
+	expunged *catalog.Event      // its event, where the content was taken out
 }
 
 // read finds a delivery with all that its page tells.
@@ -59,6 +61,15 @@ func (d *Dashboard) read(ctx context.Context, v view, deliveryID string) (story,
 		}
 	}
 	s.policy = d.Policies.First(preset, v.tenant.Preset)
+	if s.Expunged() && may(v.caller, account.CatalogRead) {
+		event, err := d.Events.Read(ctx, v.caller, s.EventID)
+		switch {
+		case err == nil:
+			s.expunged = &event
+		case fault.KindOf(err) != fault.NotFound:
+			return s, err
+		}
+	}
 	if may(v.caller, account.CatalogRead) {
 		if s.body, s.digest, err = d.Deliveries.Body(ctx, v.caller, s.Delivery); err != nil {
 			return s, err
@@ -146,6 +157,8 @@ func deliverySheet(v view, s story) page.Delivery {
 	}
 	sheet.Stamp.Note = s.stampNote()
 	switch {
+	case s.Expunged():
+		sheet.Size = "expunged"
 	case s.body != nil:
 		sheet.Size = ui.Size(int64(len(s.body)))
 	case len(s.attempts) > 0:
@@ -186,12 +199,15 @@ func (s story) tell(v view) string {
 		if s.FinishedAt != nil && (s.Failures > 0 || s.Attempts > 1) {
 			text = "Delivered " + ui.Span(s.FinishedAt.Sub(s.CreatedAt)) + " after it was published."
 		}
-		return text
+		return text + s.expungement(v)
 	case delivery.Undelivered:
 		return sentence(last) + " " + undeliveredWords[s.Reason] + s.until(v)
 	case delivery.Held:
 		return "Its endpoint was off, so it is held, not lost." + s.until(v)
 	case delivery.Cancelled:
+		if s.Expunged() {
+			return "It was cancelled." + s.expungement(v)
+		}
 		return "Its endpoint was deleted before it was delivered. The event is in the catalog."
 	}
 	switch {
@@ -204,6 +220,17 @@ func (s story) tell(v view) string {
 		return sentence(last) + " It is tried again."
 	}
 	return "Published, and about to be sent."
+}
+
+// expungement says when the content of its event was taken out, and by whom.
+func (s story) expungement(v view) string {
+	switch {
+	case !s.Expunged():
+		return ""
+	case s.expunged == nil || s.expunged.ExpungedAt == nil:
+		return " The content of its event was expunged."
+	}
+	return " Content expunged on " + v.clock.Day(*s.expunged.ExpungedAt) + " at " + v.clock.Time(*s.expunged.ExpungedAt) + " by " + by(s.expunged.ExpungedBy) + "."
 }
 
 // undeliveredWords say why nothing more is tried.

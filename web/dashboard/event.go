@@ -34,11 +34,16 @@ func (d *Dashboard) event(w http.ResponseWriter, r *http.Request, caller account
 	if err != nil {
 		return err
 	}
-	sum := sha256.Sum256(event.Body)
 	sheet := page.Event{
 		ID: event.ID, Type: event.Type, ResourceType: event.ResourceType, Resource: event.ResourceID, Sequence: event.Sequence, Version: strconv.Itoa(event.Version),
 		Published: v.clock.Moment(event.PublishedAt), Occurred: v.clock.Moment(event.OccurredAt), Test: event.Test,
-		Body: ui.NewBody(event.Body, int64(len(event.Body)), ui.Pretty), Size: ui.Size(int64(len(event.Body))), Digest: hex.EncodeToString(sum[:]),
+		MayExpunge: may(caller, account.SettingsWrite),
+	}
+	if event.ExpungedAt != nil {
+		sheet.Expunged = &page.Expunged{At: v.clock.Moment(*event.ExpungedAt), By: by(event.ExpungedBy)}
+	} else {
+		sum := sha256.Sum256(event.Body)
+		sheet.Body, sheet.Size, sheet.Digest = ui.NewBody(event.Body, int64(len(event.Body)), ui.Pretty), ui.Size(int64(len(event.Body))), hex.EncodeToString(sum[:])
 	}
 	wrong, err := d.Types.Breaks(r.Context(), caller, event)
 	if err != nil {
@@ -63,6 +68,48 @@ func (d *Dashboard) eventBody(w http.ResponseWriter, r *http.Request, caller acc
 		return err
 	}
 	return writeText(w, event.Body)
+}
+
+// eventExpungeAsk asks before an event's content is taken out.
+func (d *Dashboard) eventExpungeAsk(w http.ResponseWriter, r *http.Request, caller account.Caller) error {
+	if err := caller.Can(account.SettingsWrite); err != nil {
+		return err
+	}
+	v, err := d.view(r, caller)
+	if err != nil {
+		return err
+	}
+	event, err := d.Events.Read(r.Context(), caller, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	outcomes, err := d.Deliveries.Outcomes(r.Context(), caller, []catalog.Event{event})
+	if err != nil {
+		return err
+	}
+	counts := outcomes[event.ID]
+	waiting := counts[delivery.Pending] + counts[delivery.Held] + counts[delivery.Undelivered]
+	return d.show(w, r, v, http.StatusOK, page.ExpungeEvent(event.ID, event.Type+" of "+event.ResourceID, int64(waiting)))
+}
+
+// eventExpunge takes an event's content out.
+func (d *Dashboard) eventExpunge(w http.ResponseWriter, r *http.Request, caller account.Caller) error {
+	if err := caller.Can(account.SettingsWrite); err != nil {
+		return err
+	}
+	event, err := d.Events.Read(r.Context(), caller, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	done, err := d.Deliveries.Expunge(r.Context(), caller, event)
+	if err != nil {
+		return err
+	}
+	text := "The event's content is expunged."
+	if done.Cancelled > 0 {
+		text += " " + ui.Count(int64(done.Cancelled), "delivery was", "deliveries were") + " cancelled."
+	}
+	return d.done(w, r, caller, path.Event(event.ID), Note{Text: text})
 }
 
 // siblings are the resource's events, the highest sequence first.
@@ -165,6 +212,9 @@ func whyReason(v view, line delivery.Line, event catalog.Event) string {
 	case delivery.IsExpired:
 		return "too old to be resent; the event is here, and in the API"
 	case delivery.WasCancelled:
+		if line.Reason == delivery.ReasonExpunged {
+			return "the event's content was expunged"
+		}
 		return "the endpoint was deleted"
 	case delivery.NotSubscribed:
 		return "to " + event.Type

@@ -132,6 +132,8 @@ func (d *Dashboard) Routes() []Route {
 	show("/events", d.events)
 	show("/events/{id}", d.event)
 	show("/events/{id}/body", d.eventBody)
+	show("/events/{id}/expunge", d.eventExpungeAsk)
+	do("/events/{id}/expunge", d.eventExpunge)
 	show("/gap", d.gap)
 	show("/event-types", d.eventTypes)
 	show("/event-types/{name}", d.eventType)

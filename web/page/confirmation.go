@@ -153,3 +153,17 @@ func RemoveMember(id, email string) Confirmation {
 		Effects: []string{"Their sessions end at once.", "API keys that they made go on working; revoke those on their own page.", "What they did stays in the activity log."},
 	}}
 }
+
+// ExpungeEvent asks before an event's content is taken out.
+func ExpungeEvent(event, what string, waiting int64) Confirmation {
+	effects := []string{
+		"Its data is deleted here and in the API, and so are the bodies that your servers answered with. What was sent before is not called back.",
+		counted(waiting, "delivery that waits is cancelled.", "deliveries that wait are cancelled."),
+		"That it happened, when, and what became of it stays readable.",
+		"It cannot be brought back, and not be resent.",
+	}
+	return Confirmation{Nav: path.Events(), Crumbs: []ui.Link{{Text: "Events", Href: path.Events()}, {Text: what, Href: path.Event(event)}}, Ask: ui.Confirm{
+		Title: "Expunge content", Object: what + " (" + event + ")", Action: path.EventExpunge(event), Verb: "Expunge content", Back: path.Event(event), Danger: true,
+		Effects: slices.DeleteFunc(effects, func(effect string) bool { return effect == "" }),
+	}}
+}

@@ -113,6 +113,7 @@ func confirmationFixtures() []Fixture {
 		{State: "resend-delivered", Page: ResendDelivered(orderHooks, fixtureID("dlv", 26), one)},
 		{State: "stop-trying", Page: CancelDelivery(orderHooks, fixtureID("dlv", 26), one)},
 		{State: "resend-many", Page: ResendMany(path.DeliveryFilter{}, []string{fixtureID("dlv", 1), fixtureID("dlv", 2)}, 2, 1, []ui.Option{{Value: "consignment.delivered", Text: "2"}})},
+		{State: "expunge-event", Page: ExpungeEvent(fixtureID("evt", 26), "consignment.in_transit of C-4471", 2)},
 		{State: "revoke-key", Page: RevokeKey(fixtureID("key", 1), "order system, production", "wbk_7F3Q", "3 min ago")},
 		{State: "remove-member", Page: RemoveMember(fixtureID("mem", 2), "ravi@silkhouse.example")},
 	}

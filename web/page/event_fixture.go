@@ -55,7 +55,13 @@ func eventFixtures() []Fixture {
 	event.Mistakes = []Mistake{{Where: "data.weight_kg", Text: "got string, want number"}, {Where: "data", Text: "missing property 'signed_by'"}}
 	alone := event
 	alone.Whys, alone.Siblings, alone.Shadowed, alone.Test, alone.HiddenPayload, alone.Mistakes = nil, event.Siblings[1:2], false, true, true, nil
+	event.MayExpunge = true
+	expunged := event
+	expunged.Mistakes, expunged.Body, expunged.Size, expunged.Digest = nil, ui.Body{}, "", ""
+	expunged.Expunged = &Expunged{At: before(5 * time.Minute), By: "meera@silkhouse.example"}
+	expunged.Whys = []Why{{Endpoint: oldShop, Stamp: ui.Stamp{Tone: ui.Mute, Word: "Cancelled"}, Reason: "the event's content was expunged", Delivery: fixtureID("dlv", 25)}}
 	return []Fixture{
+		{Name: "event", State: "expunged", Page: expunged, Frame: fixtureFrame},
 		{Name: "event", State: "five-endpoints", Page: event, Frame: fixtureFrame},
 		{Name: "event", State: "no-endpoint-hidden", Page: alone, Frame: fixtureFrame},
 	}

@@ -155,6 +155,9 @@ func EventWhy(id string) string { return join("events", id) + "#why-title" }
 // EventBody is the event's bytes as sent, as text.
 func EventBody(id string) string { return join("events", id, "body") }
 
+// EventExpunge asks before an event's content is taken out (GET) and takes it out (POST).
+func EventExpunge(id string) string { return join("events", id, "expunge") }
+
 // Gap is the report on what did not arrive, of the last day.
 func Gap() string { return "/gap" }
 
