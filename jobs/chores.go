@@ -27,6 +27,8 @@ func (c *Chores) register(known *river.Workers) {
 	if c.Deliveries != nil {
 		river.AddWorker(known, &RecoverWorker{Deliveries: c.Deliveries})
 		river.AddWorker(known, &RecoverSweepWorker{Deliveries: c.Deliveries})
+		river.AddWorker(known, &ExportWorker{Deliveries: c.Deliveries})
+		river.AddWorker(known, &ExportSweepWorker{Deliveries: c.Deliveries})
 	}
 	if c.Digest != nil {
 		river.AddWorker(known, &DigestWorker{Digest: c.Digest})
@@ -44,7 +46,7 @@ func (c *Chores) periodic() []*river.PeriodicJob {
 		every(time.Hour, PruneArgs{}),
 	}
 	if c.Deliveries != nil {
-		chores = append(chores, every(15*time.Second, RecoverSweepArgs{}))
+		chores = append(chores, every(15*time.Second, RecoverSweepArgs{}), every(time.Minute, ExportSweepArgs{}))
 	}
 	if c.Digest != nil {
 		chores = append(chores, every(5*time.Minute, DigestArgs{}))

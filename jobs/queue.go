@@ -97,6 +97,7 @@ func NewClient(pool *pgxpool.Pool, engine *lane.Engine, chores *Chores, workers 
 		QueueLanes:      {MaxWorkers: workers.Lanes, FetchCooldown: 5 * time.Millisecond, FetchPollInterval: 250 * time.Millisecond},
 		QueueSuspects:   {MaxWorkers: workers.Suspects, FetchCooldown: 50 * time.Millisecond, FetchPollInterval: time.Second},
 		QueueRecoveries: {MaxWorkers: recoverPlaces, FetchCooldown: 50 * time.Millisecond, FetchPollInterval: 500 * time.Millisecond},
+		QueueExports:    {MaxWorkers: exportPlaces, FetchCooldown: 50 * time.Millisecond, FetchPollInterval: 500 * time.Millisecond},
 		QueueChores:     {MaxWorkers: workers.Chores, FetchCooldown: 100 * time.Millisecond, FetchPollInterval: time.Second},
 	}
 	periodic := append(chores.periodic(), chores.Mails.register(known, queues)...)

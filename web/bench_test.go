@@ -116,7 +116,7 @@ func newBenchOn(t *testing.T, pool, rows *pgxpool.Pool) *bench {
 		Endpoints:  b.endpoints,
 		Types:      &catalog.Types{DB: pool, Accounts: b.accounts},
 		Events:     &catalog.Events{DB: pool},
-		Deliveries: &delivery.Service{DB: pool, Ring: ring, Policies: policy.Builtin(), Lanes: lanes{pool}, Audit: b.accounts, Recoveries: recoveries{}},
+		Deliveries: &delivery.Service{DB: pool, Ring: ring, Policies: policy.Builtin(), Lanes: lanes{pool}, Audit: b.accounts, Recoveries: recoveries{}, Files: exports{}},
 		Inboxes:    b.inboxes,
 		Policies:   policy.Builtin(),
 		Rollups:    true,

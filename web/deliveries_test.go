@@ -101,7 +101,8 @@ func TestDeliveriesUnderEveryFacet(t *testing.T) {
 	who.get("/deliveries?range=custom&to=2020-01-01T00%3A00").says(t, http.StatusOK, "Older than the history", "90 days")
 	who.get("/deliveries?q=C-999").says(t, http.StatusOK, "Nothing matches", "Clear the filters")
 	who.get("/deliveries").says(t, http.StatusOK, "1 to 6 of 6", "Retrying next", "Recovered", "Orders", "order.paid C-1")
-	csv := who.get("/deliveries/export?status=held")
+	who.get("/deliveries/export?status=held").says(t, http.StatusOK, "Of the history under the filter: 1 delivery.", "Download CSV", "Make the file")
+	csv := who.get("/deliveries/export/file?status=held")
 	if csv.status != http.StatusOK || !strings.HasPrefix(csv.header.Get("Content-Type"), "text/csv") || !strings.Contains(csv.header.Get("Content-Disposition"), "attachment") ||
 		strings.Count(csv.body, "\n") != 2 || !strings.Contains(csv.body, all["held"].ID) {
 		t.Errorf("the export is not that of the filter: %d %v %q", csv.status, csv.header, csv.body)

@@ -82,7 +82,7 @@ func settle(t *testing.T, b *bench, tenant dbtest.Tenant) names {
 	if err != nil {
 		t.Fatal(err)
 	}
-	deliveries := &delivery.Service{DB: b.pool, Policies: policy.Builtin(), Lanes: lanes{b.pool}, Audit: b.accounts, Recoveries: recoveries{}}
+	deliveries := &delivery.Service{DB: b.pool, Policies: policy.Builtin(), Lanes: lanes{b.pool}, Audit: b.accounts, Recoveries: recoveries{}, Files: exports{}}
 	caught, err := deliveries.Recover(t.Context(), account.Waybill("tests", tenant.ID), made.ID, delivery.RecoverInput{Since: time.Now().Add(-time.Hour)})
 	if err != nil {
 		t.Fatal(err)
@@ -94,8 +94,16 @@ func settle(t *testing.T, b *bench, tenant dbtest.Tenant) names {
 	if _, err := b.inboxes.Receive(t.Context(), box.URL[strings.LastIndexByte(box.URL, '/')+1:], nil, []byte("secret answer"), 13); err != nil {
 		t.Fatal(err)
 	}
+	file, err := deliveries.FileStart(t.Context(), account.Waybill("tests", tenant.ID), delivery.FileOfDeliveries, delivery.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved, err := deliveries.Save(t.Context(), account.Caller{Kind: account.Session, TenantID: tenant.ID, MemberID: memberID, Scopes: account.Owner.Scopes()}, "secret filter", "status=held")
+	if err != nil {
+		t.Fatal(err)
+	}
 	return names{
-		"inboxes": box.ID, "number": "1",
+		"inboxes": box.ID, "number": "1", "exports": file.ID, "filter": saved.ID,
 		"recovery": caught.ID, "endpoints": made.ID, "deliveries": d.ID, "events": d.Event.ID, "attempt": a.ID, "secret": secrets[0].ID, "key": key.ID,
 		"session": sessionID, "name": "order.paid", "noun": "events", "token": "wbl_none", "member": memberID, "invitation": asked.ID,
 		"reset": b.mailed(t, "reset", anna), "verify": b.mailed(t, "verify", anna), "invite": asked.Token.Reveal(), "mail": mails[0].ID,
@@ -237,6 +245,7 @@ func TestAnotherTenantsThingsAreNotFound(t *testing.T) {
 	for _, address := range []string{
 		"/deliveries?endpoint=" + foreign["endpoints"], "/deliveries?q=" + foreign["deliveries"], "/deliveries?q=" + foreign["events"], "/undelivered?endpoint=" + foreign["endpoints"],
 		"/endpoints/" + own["endpoints"] + "/test?delivery=" + foreign["deliveries"], "/activity?member=" + foreign["key"], "/deliveries/export?endpoint=" + foreign["endpoints"],
+		"/deliveries/export/file?endpoint=" + foreign["endpoints"],
 	} {
 		got := who.get(address)
 		if got.status != http.StatusOK || strings.Contains(got.body, "secret answer") || strings.Contains(got.body, "secret name of "+other.ID) ||
@@ -377,7 +386,7 @@ func TestAddressesLeadSomewhere(t *testing.T) {
 		path.AttemptResponse(d, a), path.Events(), path.EventsOf("a.b", "C-1", "c"), path.Event("evt_1"), path.EventBody("evt_1"), path.Undelivered(), path.EventTypes(), path.EventType("a.b"), path.Keys(), path.KeyRevoke("key_1"), path.Activity(), path.Settings(), path.SignIn(),
 		path.SignInLink("wbl_1"), path.Team(), path.MemberRemove("mem_1"), path.PasswordForgot(), path.PasswordReset("wbr_1"), path.Invitation("wbi_1"), path.Verify("wbv_1"),
 		path.Mails(), path.Mail("eml_1"), path.MailHTML("eml_1"), path.Inboxes(), path.Inbox("ibx_1"), path.InboxLive("ibx_1"), path.InboxRequest("ibx_1", "1", "raw"),
-		path.InboxBody("ibx_1", "1"), path.InboxDelete("ibx_1"), path.EndpointNewAt("https://x.test/"),
+		path.DeliveriesFile(f), path.Export("exp_1"), path.ExportLive("exp_1"), path.ExportFile("exp_1"), path.InboxBody("ibx_1", "1"), path.InboxDelete("ibx_1"), path.EndpointNewAt("https://x.test/"),
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
 		if err != nil {
@@ -390,7 +399,7 @@ func TestAddressesLeadSomewhere(t *testing.T) {
 	for _, address := range []string{path.SecretRotate(e), path.EndpointCheck(e), path.DeliveriesResend(f), path.SignOut(), path.SettingsProfile(), path.SignInLink("wbl_1"), path.Keys(),
 		path.SignIn(), path.PasswordForgot(), path.PasswordReset("wbr_1"), path.Invitation("wbi_1"), path.Verify("wbv_1"), path.Team(), path.MemberRole("mem_1"), path.MemberRemove("mem_1"),
 		path.InvitationResend("inv_1"), path.InvitationRevoke("inv_1"), path.SettingsTenant(), path.SettingsNotices(), path.SettingsPassword(), path.SessionEnd("ses_1"), path.SessionsEnd(),
-		path.TenantSwitch(), path.Inboxes(), path.InboxAnswer("ibx_1"), path.InboxExtend("ibx_1"), path.InboxDelete("ibx_1")} {
+		path.TenantSwitch(), path.Inboxes(), path.DeliveriesExport(f), path.FilterSave(f), path.FilterForget("flt_1", f), path.ExportCancel("exp_1"), path.InboxAnswer("ibx_1"), path.InboxExtend("ibx_1"), path.InboxDelete("ibx_1")} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -5,7 +5,7 @@
 // was sent and received, byte for byte, with static headers and the secret parts of addresses hidden from whoever may not reveal them;
 // that a resend takes place once for each call that was not refused, goes through the endpoint's lane like every other attempt, and neither
 // shortens nor doubles the schedule that it interrupts; that a catch-up sends what its preview counted, once, but for what was delivered
-// meanwhile, and ends within a second of being cancelled; and that another tenant's delivery is not found.
+// meanwhile, and ends within a second of being cancelled; that an export has every delivery that matches once, and nothing in it that its reader may not see; and that another tenant's delivery is not found.
 package delivery
 
 import (
@@ -30,6 +30,8 @@ type Service struct {
 	Audit    Audit
 	// Recoveries inserts the jobs of catch-ups.
 	Recoveries RecoveryQueue
+	// Files inserts the jobs of exports.
+	Files FileQueue
 
 	bounds bounds // of lists; zero: the usual ones
 }

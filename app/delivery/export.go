@@ -11,8 +11,8 @@ import (
 	"waybill/app/account"
 )
 
-// MaxExport is how many deliveries one export holds.
-const MaxExport = 100_000
+// MaxExport is how many deliveries an export that is read while it is downloaded holds. A file that a job makes holds more: see FileStart.
+const MaxExport = MaxCount
 
 // exportPage is how many are read at once: nothing is held open in the database while a slow reader takes them.
 const exportPage = 1000

@@ -18,6 +18,7 @@ import (
 	"waybill/app/idempotency"
 	"waybill/app/lane"
 	"waybill/app/notice"
+	"waybill/app/operator"
 	"waybill/app/outbox"
 	"waybill/app/policy"
 	"waybill/app/seal"
@@ -77,7 +78,7 @@ const (
 	laneConns   = 12
 	flushConns  = 4
 	outboxConns = 3
-	Conns       = webConns + laneConns + flushConns + outboxConns
+	Conns       = webConns + consoleConns + laneConns + flushConns + outboxConns
 )
 
 // selfTestEvery is how often the running proxy is asked again whether it refuses what it must.
@@ -314,8 +315,8 @@ func (s *Server) startWorkers(ctx context.Context) (err error) {
 		Pool: s.outboxPool, Waker: &lane.Waker{Tickets: s.Inserter, Worker: s.Engine.WorkerID}, Poke: s.Engine.Poke, URL: s.Config.URL, Logger: s.Logger})
 
 	if s.river, err = jobs.NewClient(s.Pool, s.Engine, &jobs.Chores{Pool: s.Pool, Deliveries: s.Services.Deliveries, Mails: s.mailJob(), Digest: s.Services.Alerts.Digest, Prunes: []jobs.Prune{
-		s.Services.Accounts.Prune, s.Services.Endpoints.Prune, (&idempotency.Store{DB: s.Pool}).Prune, s.Services.Consumers.Prune, s.Services.Mails.Prune,
-		s.Services.Inboxes.Prune, s.Services.Deliveries.PruneRecoveries, s.Services.Deliveries.PruneRollups}}, workers, s.Logger); err != nil {
+		s.Services.Accounts.Prune, (&operator.Service{DB: s.Pool}).Prune, s.Services.Endpoints.Prune, (&idempotency.Store{DB: s.Pool}).Prune, s.Services.Consumers.Prune, s.Services.Mails.Prune,
+		s.Services.Inboxes.Prune, s.Services.Deliveries.PruneFiles, s.Services.Deliveries.PruneRecoveries, s.Services.Deliveries.PruneRollups}}, workers, s.Logger); err != nil {
 		return err
 	}
 	if err := s.river.Start(context.WithoutCancel(ctx)); err != nil {

@@ -20,6 +20,7 @@ import (
 	"waybill/app/inbox"
 	"waybill/app/lane"
 	"waybill/app/notice"
+	"waybill/app/operator"
 	"waybill/app/outbox"
 	"waybill/app/seal"
 	"waybill/db"
@@ -40,6 +41,7 @@ type Services struct {
 	Mails      *notice.Outbox
 	Inboxes    *inbox.Service
 	Alerts     *alert.Service
+	Operators  *operator.Service // nil in a process without the web
 }
 
 // lanes is package lane as app/endpoint sees it.
@@ -82,7 +84,7 @@ func (s *Server) startServices(ctx context.Context) (err error) {
 	s.Services.Types = &catalog.Types{DB: s.Pool, Accounts: s.Services.Accounts}
 	s.Services.Events = &catalog.Events{DB: s.Pool, Feed: catalog.NewFeed(s.Pool, s.Logger, s.Services.Accounts.KeysAlive)}
 	s.Services.Consumers = &catalog.Consumers{Events: s.Services.Events, Accounts: s.Services.Accounts}
-	s.Services.Deliveries = &delivery.Service{DB: s.Pool, Ring: s.Ring, Policies: s.Policies, Lanes: lanes{s.Waker, s.Pool}, Audit: s.Services.Accounts, Recoveries: s.Inserter}
+	s.Services.Deliveries = &delivery.Service{DB: s.Pool, Ring: s.Ring, Policies: s.Policies, Lanes: lanes{s.Waker, s.Pool}, Audit: s.Services.Accounts, Recoveries: s.Inserter, Files: s.Inserter}
 	s.Services.Inboxes = &inbox.Service{DB: s.Pool, Ring: s.Ring, Audit: s.Services.Accounts, URL: s.inboxURL(), Now: time.Now}
 	s.Services.Alerts = &alert.Service{Accounts: s.Services.Accounts, Mails: s.Services.Mails, Operations: s.Config.OperationsTenant, Window: s.Policies.First("").ResendWindow}
 	if err := s.Services.Alerts.EnsureOperations(ctx); err != nil {
@@ -161,13 +163,17 @@ func (s *Server) health(mux *http.ServeMux) {
 }
 
 // web adds what only a process with the web role serves.
-func (s *Server) web(mux *http.ServeMux) (*web.Web, error) {
+func (s *Server) web(ctx context.Context, mux *http.ServeMux) (*web.Web, error) {
+	operators, err := s.startConsole(ctx)
+	if err != nil {
+		return nil, err
+	}
 	programs := api.New(api.Config{URL: s.Config.URL, Log: s.Logger, Now: time.Now, DB: s.Pool, Ring: s.Ring, Accounts: s.Services.Accounts, Endpoints: s.Services.Endpoints,
 		Types: s.Services.Types, Events: s.Services.Events, Consumers: s.Services.Consumers, Deliveries: s.Services.Deliveries,
 		Observe: s.metrics.observe("api")})
 	pages, err := web.New(web.Config{
 		API:     programs,
-		Observe: s.metrics.observe("dashboard"),
+		Observe: s.metrics.observe("dashboard"), ObserveConsole: s.metrics.observe("console"), Console: operators,
 		Dashboard: dashboard.Config{URL: s.Config.URL, Platform: "Your platform", Log: s.Logger, Now: time.Now, Accounts: s.Services.Accounts,
 			Endpoints: s.Services.Endpoints, Types: s.Services.Types, Events: s.Services.Events, Deliveries: s.Services.Deliveries, Inboxes: s.Services.Inboxes, Policies: s.Policies,
 			Reference: programs.Reference, Rollups: lane.RollupsKept, Check: s.sender.CheckConnection, Mailbox: s.mailbox(), NoMail: s.smtp == nil && !s.Config.Development()},
@@ -182,6 +188,9 @@ func (s *Server) web(mux *http.ServeMux) (*web.Web, error) {
 	for _, route := range pages.Routes() {
 		s.metrics.know(route.Pattern)
 	}
+	for _, route := range pages.ConsoleRoutes() {
+		s.metrics.know(route.Pattern)
+	}
 	s.metrics.know(web.InboxPattern)
 	mux.Handle("/", pages)
 	return pages, nil
@@ -193,7 +202,7 @@ func (s *Server) startHTTP(ctx context.Context) (err error) {
 	mux.Handle("GET /metrics", s.withKey(s.metrics.handler(s.Logger)))
 	var pages *web.Web
 	if s.Config.Has(Web) {
-		if pages, err = s.web(mux); err != nil {
+		if pages, err = s.web(ctx, mux); err != nil {
 			return err
 		}
 	}

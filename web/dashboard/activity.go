@@ -17,7 +17,7 @@ import (
 
 var activityKinds = []ui.Option{
 	{Value: "endpoint", Text: "Endpoints"}, {Value: "secret", Text: "Secrets"}, {Value: "delivery", Text: "Deliveries"}, {Value: "key", Text: "API keys"},
-	{Value: "session", Text: "Sign-ins"}, {Value: "portal", Text: "Portal links"}, {Value: "tenant", Text: "This account"},
+	{Value: "session", Text: "Sign-ins"}, {Value: "portal", Text: "Portal links"}, {Value: "support", Text: "Looks of support"}, {Value: "tenant", Text: "This account"},
 	{Value: "member", Text: "Members"}, {Value: "invitation", Text: "Invitations"},
 }
 
@@ -31,6 +31,9 @@ var activityWords = map[string]string{
 	"delivery.resent": "resent the delivery", "key.created": "made an API key", "key.revoked": "revoked an API key",
 	"session.started": "signed in", "session.ended": "signed out", "session.revoked": "ended a session",
 	"portal.link_created": "made a sign-in link", "tenant.created": "opened this account", "tenant.changed": "changed this account",
+	"tenant.suspended": "suspended this account", "tenant.resumed": "ended the suspension of this account", "support.viewed": "looked at this account, read-only",
+	"inbox.created": "made an inbox", "inbox.changed": "changed what an inbox answers", "inbox.extended": "extended an inbox", "inbox.deleted": "deleted an inbox",
+	"export.started": "began an export", "export.cancelled": "cancelled an export",
 	"member.joined": "joined", "member.renamed": "changed their name", "member.password_changed": "changed their password",
 	"member.password_reset": "set a new password with a link", "member.verified": "confirmed their address", "member.confirmation_sent": "asked to confirm their address",
 	"member.role_changed": "changed the role of", "member.removed": "removed", "member.notices_changed": "chose what to be mailed about",
@@ -142,8 +145,6 @@ func objectLink(entry account.Entry, detail map[string]any, endpoints map[string
 		return ui.Link{Text: ui.Tail(entry.Object), Href: path.Event(entry.Object)}
 	case id.Valid(id.Delivery, entry.Object):
 		return ui.Link{Text: ui.Tail(entry.Object), Href: path.Delivery(entry.Object)}
-	case noun == "event":
-		return ui.Link{Text: ui.Tail(entry.Object), Href: path.Event(entry.Object)}
 	case noun == "key":
 		return ui.Link{Text: text(detail["name"])}
 	case noun == "invitation" || entry.Action == "member.role_changed" || entry.Action == "member.removed":
@@ -183,6 +184,8 @@ func detailWords(action string, detail map[string]any) string {
 		return text(detail["name"])
 	case "endpoint.changed", "tenant.changed":
 		return changes(detail)
+	case "support.viewed":
+		return text(detail["why"])
 	case "portal.link_created":
 		return text(detail["label"])
 	}

@@ -33,6 +33,9 @@ func (d *Dashboard) deliveries(w http.ResponseWriter, r *http.Request, caller ac
 	if err != nil {
 		return err
 	}
+	if err := d.fillSaved(r, caller, &sheet); err != nil {
+		return err
+	}
 	status, err := d.fill(r.Context(), &v, &sheet, byID(endpoints))
 	if err != nil {
 		return err

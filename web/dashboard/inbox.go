@@ -219,28 +219,28 @@ var signatureWords = map[signing.Reason]string{
 }
 
 // checkSignature checks a request against the secrets of the endpoints that point at the inbox.
-func (d *Dashboard) checkSignature(ctx context.Context, caller account.Caller, inboxID string, number int64, ends []endpoint.Name) (page.SignatureCheck, error) {
+func (d *Dashboard) checkSignature(ctx context.Context, caller account.Caller, inboxID string, number int64, ends []endpoint.Name) (page.InboxCheck, error) {
 	if len(ends) == 0 {
-		return page.SignatureCheck{Tone: ui.Mute, Title: "The signature is not checked", Text: "No endpoint of yours points here, so there is no secret to check it with."}, nil
+		return page.InboxCheck{Tone: ui.Mute, Title: "The signature is not checked", Text: "No endpoint of yours points here, so there is no secret to check it with."}, nil
 	}
 	signed, err := d.Inboxes.Signed(ctx, caller, inboxID, number)
 	if err != nil {
-		return page.SignatureCheck{}, err
+		return page.InboxCheck{}, err
 	}
 	if signed.Cut {
-		return page.SignatureCheck{Tone: ui.Mute, Title: "The signature is not checked", Text: "The body is longer than what is kept of it."}, nil
+		return page.InboxCheck{Tone: ui.Mute, Title: "The signature is not checked", Text: "The body is longer than what is kept of it."}, nil
 	}
-	bad := page.SignatureCheck{Tone: ui.Bad, Title: "The signature does not verify"}
+	bad := page.InboxCheck{Tone: ui.Bad, Title: "The signature does not verify"}
 	for _, end := range ends {
 		got, err := d.Endpoints.Verify(ctx, caller, end.ID, signed.Header, signed.Body, signed.ReceivedAt)
 		if fault.KindOf(err) == fault.NotFound {
 			continue // deleted meanwhile
 		}
 		if err != nil {
-			return page.SignatureCheck{}, err
+			return page.InboxCheck{}, err
 		}
 		if got.OK {
-			return page.SignatureCheck{Tone: ui.Good, Title: "The signature verifies", Text: fmt.Sprintf("It was signed with the secret %s of %s, scheme %s, and its timestamp was "+
+			return page.InboxCheck{Tone: ui.Good, Title: "The signature verifies", Text: fmt.Sprintf("It was signed with the secret %s of %s, scheme %s, and its timestamp was "+
 				"within five minutes of its arrival.", got.Fingerprint, titleOf(endpointName(end.ID, end.URL, end.Description)), got.Scheme)}, nil
 		}
 		bad.Text = cmp.Or(signatureWords[got.Reason], sentence(got.Detail))

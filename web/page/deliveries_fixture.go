@@ -43,6 +43,9 @@ func deliveriesFixtures() []Fixture {
 	}
 	filtered := list
 	filtered.Filter = path.DeliveryFilter{Status: "undelivered", Code: "418", Endpoint: orderHooks.ID, Range: "custom", From: "2026-11-16T00:00", To: "2026-11-17T00:00"}
+	filtered.MaySave, filtered.Saved = true, []SavedFilter{{ID: fixtureID("flt", 1), Name: "Order system, failing", Href: path.Deliveries(path.DeliveryFilter{Endpoint: orderHooks.ID})}, {ID: fixtureID("flt", 2), Name: "Slow answers", Href: path.Deliveries(path.DeliveryFilter{Slower: "2000"})}}
+	saved := filtered
+	saved.Saved, saved.SavedHere = []SavedFilter{{ID: fixtureID("flt", 1), Name: "Order system, failing", Href: path.Deliveries(filtered.Filter), Current: true}, filtered.Saved[1]}, true
 	filtered.Rows, filtered.Shown, filtered.Matching, filtered.Next = fixtureRows(5)[4:], "1", 1, ""
 	older := list
 	older.Filter.Cursor, older.Rows, older.MayResend = "b64x", fixtureRows(12), false
@@ -50,6 +53,7 @@ func deliveriesFixtures() []Fixture {
 	states := []Fixture{
 		{State: "full", Page: list},
 		{State: "filtered", Page: filtered},
+		{State: "filtered-as-saved", Page: saved},
 		{State: "last-page-as-viewer", Page: older},
 	}
 	for _, empty := range []DeliveriesEmpty{EmptyNothingYet, EmptyNoMatch, EmptyTooOld, EmptyPaused, EmptyFailed} {

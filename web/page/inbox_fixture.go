@@ -39,11 +39,11 @@ func inboxFixtures() []Fixture {
 	message := fixtureRequest()
 	message.Line, message.Headers = "POST "+name.Path+" HTTP/1.1", message.Headers[:7]
 	some.Shown = &InboxRequest{Number: "113", Answer: "Answered 200", At: before(2 * time.Second), Event: fixtureID("evt", 200), Message: message,
-		Check: SignatureCheck{Tone: ui.Good, Title: "The signature verifies", Text: "It was signed with the secret 1a2b3c4d of Inbox, scheme v1, within five minutes."}}
+		Check: InboxCheck{Tone: ui.Good, Title: "The signature verifies", Text: "It was signed with the secret 1a2b3c4d of Inbox, scheme v1, within five minutes."}}
 	wrong := some
 	wrong.Requests = some.Requests[:3]
 	shown := *some.Shown
-	shown.Check = SignatureCheck{Tone: ui.Bad, Title: "The signature does not verify", Text: "No signature matches a live secret of Inbox: the body or the headers were changed, or somebody else sent it."}
+	shown.Check = InboxCheck{Tone: ui.Bad, Title: "The signature does not verify", Text: "No signature matches a live secret of Inbox: the body or the headers were changed, or somebody else sent it."}
 	wrong.Shown = &shown
 	ended := wrong
 	ended.Ended, ended.Stamp, ended.Ends, ended.Live = true, ui.Stamp{Tone: ui.Mute, Word: "Ended"}, before(3*time.Hour), ""

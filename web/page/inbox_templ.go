@@ -72,13 +72,13 @@ type InboxRequest struct {
 	Number, Answer string
 	At             ui.Moment
 	Event          string // id of the event, if the request names one
-	Check          SignatureCheck
+	Check          InboxCheck
 	Message        Message
 	View           string
 }
 
-// SignatureCheck is whether a request's signature verifies.
-type SignatureCheck struct {
+// InboxCheck is whether a request's signature verifies.
+type InboxCheck struct {
 	Tone        ui.Tone // good, bad, or mute where it could not be checked
 	Title, Text string
 }

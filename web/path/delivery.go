@@ -48,10 +48,35 @@ func Deliveries(f DeliveryFilter) string { return with("/deliveries", f.pairs().
 // DeliveriesLive is the stream of rows that match the filter, as server-sent events.
 func DeliveriesLive(f DeliveryFilter) string { return with("/deliveries/live", f.At("").pairs()...) }
 
-// DeliveriesExport is the history under a filter as CSV.
+// DeliveriesExport is what can be exported under a filter, and the files that were made (GET), and makes one (POST).
 func DeliveriesExport(f DeliveryFilter) string {
 	return with("/deliveries/export", f.At("").pairs()...)
 }
+
+// DeliveriesFile is the history under a filter as CSV.
+func DeliveriesFile(f DeliveryFilter) string {
+	return with("/deliveries/export/file", f.At("").pairs()...)
+}
+
+// FilterSave takes the POST that saves a filter under a name.
+func FilterSave(f DeliveryFilter) string { return with("/deliveries/filters", f.At("").pairs()...) }
+
+// FilterForget takes the POST that deletes a saved filter, and goes back to the list under the given one.
+func FilterForget(id string, f DeliveryFilter) string {
+	return with(join("deliveries", "filters", id, "delete"), f.At("").pairs()...)
+}
+
+// Export is the progress of a file.
+func Export(id string) string { return join("exports", id) }
+
+// ExportLive is the stream that says when the file has got further.
+func ExportLive(id string) string { return join("exports", id, "live") }
+
+// ExportCancel takes the POST that ends the making of a file.
+func ExportCancel(id string) string { return join("exports", id, "cancel") }
+
+// ExportFile is the file.
+func ExportFile(id string) string { return join("exports", id, "file") }
 
 // DeliveriesResend previews (GET, for what matches the filter) and starts (POST, for the filter or for the
 // chosen "delivery" fields) a resend of several deliveries.
