@@ -19,16 +19,17 @@ import (
 type cli struct {
 	Log string `help:"Least level that is logged." enum:"debug,info,warn,error" default:"info"`
 
-	Demo    demoCommand    `cmd:"" help:"Run everything in one process with a private Postgres, a freight platform and a seller's receiver."`
-	Serve   serveCommand   `cmd:"" help:"Run the program, or parts of it."`
-	Migrate migrateCommand `cmd:"" help:"Bring the database's schema up to this program's."`
-	Publish publishCommand `cmd:"" help:"Publish one event; its data is JSON on standard input."`
-	Policy  policyCommand  `cmd:"" help:"Work with delivery policy files."`
-	Listen  listenCommand  `cmd:"" help:"Follow a tenant's events and post each to a program on this machine."`
-	Trigger triggerCommand `cmd:"" help:"Send a test event to an endpoint."`
-	Types   typesCommand   `cmd:"" help:"Work with the catalog of event types."`
-	Doctor  doctorCommand  `cmd:"" help:"Look for what is wrong with the configuration, the database, the proxy, names, clock and mail, and say what to do."`
-	Health  healthCommand  `cmd:"" help:"Ask the running program on this machine whether it is well."`
+	Demo     demoCommand     `cmd:"" help:"Run everything in one process with a private Postgres, a freight platform and a seller's receiver."`
+	Serve    serveCommand    `cmd:"" help:"Run the program, or parts of it."`
+	Migrate  migrateCommand  `cmd:"" help:"Bring the database's schema up to this program's."`
+	Publish  publishCommand  `cmd:"" help:"Publish one event; its data is JSON on standard input."`
+	Policy   policyCommand   `cmd:"" help:"Work with delivery policy files."`
+	Listen   listenCommand   `cmd:"" help:"Follow a tenant's events and post each to a program on this machine."`
+	Trigger  triggerCommand  `cmd:"" help:"Send a test event to an endpoint."`
+	Types    typesCommand    `cmd:"" help:"Work with the catalog of event types."`
+	Doctor   doctorCommand   `cmd:"" help:"Look for what is wrong with the configuration, the database, the proxy, names, clock and mail, and say what to do."`
+	Operator operatorCommand `cmd:"" help:"Work with the platform's own people, who use the console."`
+	Health   healthCommand   `cmd:"" help:"Ask the running program on this machine whether it is well."`
 }
 
 // streams is what a command reads from and writes to.

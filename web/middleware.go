@@ -66,9 +66,15 @@ func sameOrigin(base *url.URL, fail func(http.ResponseWriter, *http.Request, err
 	return protection.Handler(strict)
 }
 
+// surface is a set of pages: what a request is recorded and failed by.
+type surface interface {
+	Pattern(r *http.Request) string
+	Fail(w http.ResponseWriter, r *http.Request, err error)
+}
+
 // record gives every request an id and a line in the log, and every panic an answer.
 func record(log *slog.Logger, now func() time.Time, observe func(method, pattern string, status int, took time.Duration),
-	pages *dashboard.Dashboard, next http.Handler) http.Handler {
+	pages surface, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		started := now()
 		it := &dashboard.Record{ID: newRequestID()}

@@ -127,6 +127,9 @@ func (d *Dashboard) signOut(w http.ResponseWriter, r *http.Request, caller accou
 	if err := d.Sessions.End(w, r); err != nil {
 		return err
 	}
+	if caller.Support != "" {
+		return d.redirect(w, r, path.ConsoleTenant(caller.TenantUID))
+	}
 	return d.redirect(w, r, withQuery(path.SignIn(), "after", "sign-out"))
 }
 

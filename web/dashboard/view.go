@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"waybill/app/account"
+	"waybill/web/path"
 	"waybill/web/ui"
 )
 
@@ -65,6 +66,9 @@ func (d *Dashboard) parked(r *http.Request, caller account.Caller) int64 {
 // standing is the banner that stands over every page of this session, if there is one.
 func standing(v view) *ui.Banner {
 	switch {
+	case v.caller.Support != "":
+		return &ui.Banner{Tone: ui.Info, Title: "You look at this as support, read-only", Text: "This is " + v.tenant.Name + " as its people see it. They read in their log that you looked.",
+			Post: ui.Link{Text: "Stop looking", Href: path.SignOut()}}
 	case v.tenant.SuspendedAt != nil:
 		return &ui.Banner{Tone: ui.Hold, Title: "This account is suspended",
 			Text: "Everything can be read, nothing can be changed, and nothing is sent. Ask your platform."}
@@ -88,6 +92,8 @@ func may(caller account.Caller, scope account.Scope) bool { return caller.Can(sc
 // role says in words what the caller may do here.
 func role(caller account.Caller) string {
 	switch {
+	case caller.Support != "":
+		return "Platform support"
 	case caller.MemberID == "":
 		return "Signed in by a link"
 	case may(caller, account.TeamWrite):

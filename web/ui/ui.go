@@ -53,6 +53,8 @@ type Frame struct {
 	Flash       *Flash   // what the last action did
 	NoTeam      bool     // there are no members: everybody comes by links
 	Mailbox     bool     // the demo's mailbox is in the navigation
+	Console     bool     // these are the operators' pages, with their own navigation
+	Admin       bool     // and the operator is an admin
 }
 
 // Flash is what the last action did, shown once after the redirect.
