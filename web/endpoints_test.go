@@ -240,3 +240,35 @@ func TestEventTypesAreDocumented(t *testing.T) {
 	one.says(t, http.StatusOK, "zeta string or null may be absent Last letter first. id string, uuid", "lines[].sku one of a, b", "seller.example", `"id"`)
 	who.get("/event-types/nothing.here").says(t, http.StatusNotFound)
 }
+
+func TestRetryScheduleIsChosen(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	who := b.signedIn(b.tenant, account.PortalInput{})
+	e := dbtest.AddEndpoint(t, b.pool, dbtest.Endpoint{TenantID: b.tenant.ID, URL: "https://seller.example/in"})
+	address := "/endpoints/" + e.ID + "/settings"
+	page := who.get(address)
+	page.says(t, http.StatusOK, "Retry schedule", "As this account: standard", "10 attempts over 3 d 3 h: at once, then after 5 s, 5 min, 30 min, 2 h,",
+		"8 attempts over 3 d 14 h", "After 401, 403 or 404 nothing is tried again.")
+	if !strings.Contains(page.body, `name="preset" value="" checked`) {
+		t.Error("the account's own is not chosen")
+	}
+	form := url.Values{"url": {"https://seller.example/in"}, "types": {"*"}, "scheme": {"v1"}, "payload": {"full"}, "concurrency": {"10"}, "preset": {"nonsense"}}
+	who.post(address, form).says(t, http.StatusUnprocessableEntity, "is not the name of a delivery policy")
+	form.Set("preset", "commerce")
+	saved := who.follow(address, form)
+	saved.says(t, http.StatusOK, "Changes saved.")
+	if !strings.Contains(saved.body, `name="preset" value="commerce" checked`) {
+		t.Error("what was chosen is not chosen")
+	}
+	form.Del("preset")
+	who.follow(address, form).says(t, http.StatusOK)
+	var preset string
+	if err := b.pool.QueryRow(t.Context(), `select preset from endpoints where id = $1`, e.ID).Scan(&preset); err != nil || preset != "commerce" {
+		t.Errorf("a form without the choice left %q, %v", preset, err)
+	}
+	if _, err := b.pool.Exec(t.Context(), `update endpoints set preset = 'vip' where id = $1`, e.ID); err != nil {
+		t.Fatal(err)
+	}
+	who.get(address).says(t, http.StatusOK, "Not offered any more: standard is in force instead.")
+}

@@ -19,10 +19,12 @@ import (
 	"waybill/db/queries"
 )
 
-// Types performs the operations on event types: the platform's words for what happens, the same for all tenants. Both fields are required.
+// Types performs the operations on event types: the platform's words for what happens, the same for all tenants. DB and Accounts are required.
 type Types struct {
 	DB       *pgxpool.Pool
 	Accounts *account.Service // records what was done
+	// Operations is the uid of the tenant that gets operational events, whose catalog has their types as well; empty: none.
+	Operations string
 
 	schemas schemas
 }
@@ -203,6 +205,9 @@ func (c *Types) EventTypeRead(ctx context.Context, caller account.Caller, name s
 	}
 	found, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (EventType, error) { return scanEventType(row) })
 	if errors.Is(err, pgx.ErrNoRows) {
+		if own, is := c.ownType(caller, name); is {
+			return own, nil
+		}
 		return EventType{}, errNoType()
 	}
 	if err != nil {
@@ -236,6 +241,7 @@ func (c *Types) EventTypeList(ctx context.Context, caller account.Caller, group,
 	if err != nil {
 		return nil, "", fmt.Errorf("list event types: %w", err)
 	}
+	types = c.withOwn(caller, types, group, from, limit+1)
 	if len(types) <= limit {
 		return types, "", nil
 	}

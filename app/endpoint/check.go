@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"strings"
 
-	"waybill/app/account"
 	"waybill/app/egress"
 	"waybill/app/fault"
 	"waybill/app/plain"
@@ -66,7 +65,7 @@ func Matches(pattern, eventType string) bool {
 }
 
 // check finds everything that is wrong with an endpoint as it is about to be saved, and puts its URL and types into the form to store.
-func (s *Service) check(e *Endpoint, caller account.Caller, presetBefore string, wrong *fault.Error) {
+func (s *Service) check(e *Endpoint, presetBefore string, wrong *fault.Error) {
 	if normal, refused := egress.CheckURL(e.URL, s.URLs); refused != nil {
 		wrong.Fields = append(wrong.Fields, refused.Fields...)
 	} else {
@@ -89,9 +88,7 @@ func (s *Service) check(e *Endpoint, caller account.Caller, presetBefore string,
 		wrong.Field("limits.per_second", fmt.Sprintf("must be 1 to %d", MaxRatePerSecond))
 	}
 	switch {
-	case e.Preset == presetBefore:
-	case caller.Kind != account.PlatformKey && caller.Kind != account.System:
-		wrong.Field("preset", "can be chosen by the platform only")
+	case e.Preset == presetBefore: // also one that the policy file has lost
 	case e.Preset != "" && !s.KnowsPreset(e.Preset):
 		wrong.Field("preset", "is not the name of a delivery policy")
 	}

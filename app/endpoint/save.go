@@ -28,7 +28,7 @@ type Input struct {
 	Headers       []Header       // static headers
 	Concurrency   int            // 0: 10
 	RatePerSecond *int           // nil: no limit of its own
-	Preset        string         // for the platform to choose; empty: the tenant's
+	Preset        string         // a delivery policy's name; empty: the tenant's
 	Secret        seal.Secret    // whsec_… (or whsk_… with an ed25519 scheme); empty: one is made
 }
 
@@ -70,7 +70,7 @@ func (s *Service) Create(ctx context.Context, caller account.Caller, in Input) (
 		RatePerSecond: in.RatePerSecond, Preset: in.Preset,
 	}
 	wrong := fault.New(fault.Invalid, "This endpoint cannot be saved.")
-	s.check(&e, caller, "", wrong)
+	s.check(&e, "", wrong)
 	checkHeaders(in.Headers, wrong)
 	keys := firstKeys(e.Scheme, in.Secret, wrong)
 	if err := wrong.OrNil(); err != nil {
@@ -117,7 +117,7 @@ func (s *Service) Update(ctx context.Context, caller account.Caller, endpointID 
 	return s.change(ctx, caller, endpointID, func(tx pgx.Tx, found Endpoint) (int64, error) {
 		e := change.onto(found)
 		wrong := fault.New(fault.Invalid, "This endpoint cannot be saved.")
-		s.check(&e, caller, found.Preset, wrong)
+		s.check(&e, found.Preset, wrong)
 		var headers []Header
 		if change.Headers != nil {
 			var err error

@@ -111,7 +111,7 @@ func TestWhatCannotBeSaved(t *testing.T) {
 		"negative concurrency": {base(func(in *Input) { in.Concurrency = -1 }), []string{"limits.concurrency"}},
 		"no rate":              {base(func(in *Input) { in.RatePerSecond = n(0) }), []string{"limits.per_second"}},
 		"rate":                 {base(func(in *Input) { in.RatePerSecond = n(10_001) }), []string{"limits.per_second"}},
-		"preset":               {base(func(in *Input) { in.Preset = "commerce" }), []string{"preset"}},
+		"preset":               {base(func(in *Input) { in.Preset = "none" }), []string{"preset"}},
 		"reserved header":      {base(func(in *Input) { in.Headers = []Header{{Name: "Webhook-Id", Value: "x"}} }), []string{"headers[0].name"}},
 		"header with a line":   {base(func(in *Input) { in.Headers = []Header{{Name: "A", Value: "a\r\nB: c"}} }), []string{"headers[0].value"}},
 		"header with a space":  {base(func(in *Input) { in.Headers = []Header{{Name: "X A", Value: "a"}} }), []string{"headers[0].name"}},
@@ -321,8 +321,8 @@ func (b *bench) lastDetail(t *testing.T, seller account.Caller, action string, s
 	return ""
 }
 
-// The platform's choice of a policy survives what the seller changes; only the seller's own choosing is refused.
-func TestPresetIsThePlatformsToChoose(t *testing.T) {
+// Whoever may change an endpoint chooses among the operator's policies. One that the policy file has lost since stays until another is chosen, and cannot be chosen anew.
+func TestPresetIsChosen(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	seller := b.seller(t)
@@ -334,8 +334,24 @@ func TestPresetIsThePlatformsToChoose(t *testing.T) {
 	if got, err := b.Update(t.Context(), seller, e.ID, Change{Description: &description, Preset: &commerce}); err != nil || got.Preset != "commerce" {
 		t.Errorf("%+v, %v", got, err)
 	}
-	none := ""
-	_, err := b.Update(t.Context(), seller, e.ID, Change{Preset: &none})
+	own := ""
+	if got, err := b.Update(t.Context(), seller, e.ID, Change{Preset: &own}); err != nil || got.Preset != "" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, err := b.Update(t.Context(), seller, e.ID, Change{Preset: &commerce}); err != nil || got.Preset != "commerce" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := b.DB.Exec(t.Context(), `update endpoints set preset = 'lost' where id = $1`, e.ID); err != nil {
+		t.Fatal(err)
+	}
+	lost, other := "lost", "y"
+	if got, err := b.Update(t.Context(), seller, e.ID, Change{Description: &other, Preset: &lost}); err != nil || got.Preset != "lost" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := b.Update(t.Context(), seller, e.ID, Change{Preset: &commerce}); err != nil {
+		t.Error(err)
+	}
+	_, err := b.Update(t.Context(), seller, e.ID, Change{Preset: &lost})
 	wantFields(t, err, "preset")
 }
 

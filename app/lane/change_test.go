@@ -405,6 +405,14 @@ func TestChangesAreObeyed(t *testing.T) {
 			}
 			return nil
 		})
+		for _, preset := range []string{policy.Commerce, policy.Standard, policy.Commerce, ""} { // the tenant's is the standard one
+			changed("preset "+preset, update(endpoint.Change{Preset: &preset}), func(q sender.Request) error {
+				if want := policy.Builtin().First(preset).Timeout; q.Timeout != want {
+					return fmt.Errorf("it has %s, want %s", q.Timeout, want)
+				}
+				return nil
+			})
+		}
 		for _, scheme := range []signing.Scheme{signing.Hex, signing.V1} {
 			changed("scheme "+string(scheme), update(endpoint.Change{Scheme: &scheme}), func(q sender.Request) error {
 				if hex := header(q, "Webhook-Id") != "" && slices.ContainsFunc(q.Header, func(h sender.Header) bool { return h.Name == "Webhook-Id" }); hex != (scheme == signing.Hex) {

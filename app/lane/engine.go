@@ -85,12 +85,13 @@ type Engine struct {
 	working  atomic.Int64 // Work calls under way: places taken
 	metrics  Metrics
 
-	mu    sync.Mutex
-	lanes map[string]*lane
-	cache map[string]*target
-	paces map[string]pace
-	lease *lease
-	idle  chan struct{} // closed and replaced when the last lane ends
+	mu       sync.Mutex
+	lanes    map[string]*lane
+	cache    map[string]*target
+	paces    map[string]pace
+	outlives map[string]dueMark
+	lease    *lease
+	idle     chan struct{} // closed and replaced when the last lane ends
 }
 
 // lease is this process's membership in table workers, under one id.
@@ -112,7 +113,7 @@ func New(c Config) *Engine {
 	if c.Random == nil {
 		c.Random = rand.Float64
 	}
-	e := &Engine{Config: c, pool: c.Pool, flushPool: c.FlushPool, waker: &Waker{Tickets: c.Tickets}, lanes: map[string]*lane{}, cache: map[string]*target{}, paces: map[string]pace{}}
+	e := &Engine{Config: c, pool: c.Pool, flushPool: c.FlushPool, waker: &Waker{Tickets: c.Tickets}, lanes: map[string]*lane{}, cache: map[string]*target{}, paces: map[string]pace{}, outlives: map[string]dueMark{}}
 	e.born = c.Now()
 	e.controls = newBatcher(200, 0, e.steer)
 	e.fetches = newBatcher(100, 0, e.fetchAll)

@@ -22,7 +22,6 @@ var (
 	sqlHealthWrite    = queries.SQL("HealthWrite")
 	sqlHealthPull     = queries.SQL("HealthPull")
 	sqlEndpointFailed = queries.SQL("EndpointFailed")
-	sqlDueOutlived    = queries.SQL("DueOutlived")
 )
 
 // The reasons for which Waybill itself disables an endpoint.
@@ -339,46 +338,4 @@ func exhausted(parked []*result) []News {
 		news = append(news, n)
 	}
 	return news
-}
-
-// outliveGrace is how long after the end of its schedule a delivery that waits at a closed door may still be sent, if the door opens.
-const (
-	outliveGrace = 15 * time.Minute
-	outliveBatch = 500
-)
-
-// outlive ends deliveries that have waited at the closed door of an endpoint until their schedule was over.
-func (e *Engine) outlive(ctx context.Context, endpointID, tenantID string, t *target) error {
-	left := make([]time.Duration, len(t.policy.Waits)+1)
-	for i := len(t.policy.Waits) - 1; i >= 0; i-- {
-		left[i] = left[i+1] + t.policy.Waits[i]*time.Duration(100+t.policy.JitterPercent)/100
-	}
-	for {
-		var ended int
-		err := db.Tx(ctx, e.pool, func(tx pgx.Tx) error {
-			ended = 0
-			rows, err := tx.Query(ctx, sqlDueOutlived, endpointID, left, outliveGrace, outliveBatch)
-			if err != nil {
-				return err
-			}
-			var news []News
-			n := News{Kind: DeliveryExhausted, TenantID: tenantID, EndpointID: endpointID, URL: t.url, Reason: ReasonExhausted, At: e.Now(), Mail: t.policy.Does(policy.EmailSeller)}
-			_, err = pgx.ForEachRow(rows, []any{&n.DeliveryID, &n.TenantID, &n.Class, &n.Code}, func() error {
-				n.Class = string(sender.Class(n.Class).Public())
-				news = append(news, n)
-				return nil
-			})
-			if err != nil {
-				return err
-			}
-			ended = len(news)
-			return e.tell(ctx, tx, news)
-		})
-		if err != nil {
-			return fmt.Errorf("end what has outlived its schedule: %w", err)
-		}
-		if ended < outliveBatch {
-			return nil
-		}
-	}
 }

@@ -81,7 +81,7 @@ func (s *Server) startServices(ctx context.Context) (err error) {
 	s.Services.Accounts = &account.Service{DB: s.Pool, Now: time.Now, KnowsPreset: knows, Mails: s.Services.Mails}
 	s.Services.Endpoints = &endpoint.Service{DB: s.Pool, Audit: s.Services.Accounts, Ring: s.Ring, Lanes: lanes{s.Waker, s.Pool}, Tests: tests{},
 		URLs: egress.URLOptions{AllowHTTP: s.Config.AllowHTTP, Allow: s.Config.EgressAllow}, KnowsPreset: knows, Now: time.Now, Log: s.Logger}
-	s.Services.Types = &catalog.Types{DB: s.Pool, Accounts: s.Services.Accounts}
+	s.Services.Types = &catalog.Types{DB: s.Pool, Accounts: s.Services.Accounts, Operations: s.Config.OperationsTenant}
 	s.Services.Events = &catalog.Events{DB: s.Pool, Feed: catalog.NewFeed(s.Pool, s.Logger, s.Services.Accounts.KeysAlive)}
 	s.Services.Consumers = &catalog.Consumers{Events: s.Services.Events, Accounts: s.Services.Accounts}
 	s.Services.Deliveries = &delivery.Service{DB: s.Pool, Ring: s.Ring, Policies: s.Policies, Lanes: lanes{s.Waker, s.Pool}, Audit: s.Services.Accounts, Recoveries: s.Inserter, Files: s.Inserter}

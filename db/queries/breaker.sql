@@ -62,15 +62,46 @@ set state = 'disabled', reason = $3, state_by = 'system', state_at = statement_t
 where id = $1 and url = $2 and state = 'active' and deleted_at is null
 returning rev;
 
+-- name: DueOldest
+-- all tenants: by endpoint. Deliveries that have waited at a closed door for longer than $2, the oldest $3: the front of index due_by_lane. Tests and manual resends have no
+-- schedule.
+select w.delivery_id
+from (values (1::smallint), (2::smallint)) as p(priority)
+cross join lateral (
+    select d.delivery_id
+    from due d
+    where d.endpoint_id = $1 and d.priority = p.priority and d.next_at < statement_timestamp() - $2::interval and d.trigger in ('first', 'retry', 'recover')
+    order by d.next_at
+    limit $3::integer
+) w
+limit $3::integer;
+
+-- name: DueWalk
+-- all tenants: by endpoint. The next $4 rows behind ($5, $6, $7) in the order of index due_by_lane: those that have waited at a closed door until their schedule was over, and the
+-- last one, if there may be more behind it (edge). $2 lists what a schedule has left after so many failures, $3 is a grace in which the door may open once more.
+select w.priority, w.next_at, w.delivery_id, w.over, w.edge
+from (
+    select k.priority, k.next_at, k.delivery_id, row_number() over () >= $4::bigint as edge,
+           k.trigger in ('first', 'retry', 'recover')
+           and k.next_at < statement_timestamp() - $3::interval - ($2::interval[])[least(k.failures, cardinality($2::interval[]) - 1) + 1] as over
+    from (
+        select d.priority, d.next_at, d.delivery_id, d.failures, d.trigger
+        from due d
+        where d.endpoint_id = $1 and (d.priority, d.next_at, d.delivery_id collate "POSIX") > ($5::smallint, $6::timestamptz, $7::text)
+        order by d.priority, d.next_at, d.delivery_id collate "POSIX"
+        limit $4
+    ) k
+) w
+where w.over or w.edge;
+
 -- name: DueOutlived
--- all tenants: by endpoint. Deliveries that have waited at a closed door until their schedule was over, $4 at a time: $2 lists what a schedule has left after so
--- many failures, $3 is a grace in which the door may open once more. Tests and manual resends have no schedule.
+-- all tenants: by endpoint. Those of $4 that have waited at a closed door until their schedule was over, as DueWalk says it, end undelivered.
 with over as materialized (
     select d.delivery_id, d.day
     from due d
-    where d.endpoint_id = $1 and d.priority in (1, 2) and d.trigger in ('first', 'retry', 'recover')
+    where d.delivery_id = any($4::text[]) and d.endpoint_id = $1 and d.trigger in ('first', 'retry', 'recover')
       and d.next_at < statement_timestamp() - $3::interval - ($2::interval[])[least(d.failures, cardinality($2::interval[]) - 1) + 1]
-    limit $4
+    order by d.delivery_id
     for update skip locked
 ), gone as (
     delete from due d using over o where d.delivery_id = o.delivery_id

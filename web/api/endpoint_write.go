@@ -37,7 +37,7 @@ type EndpointPut struct {
 	Payload     endpoint.Payload  `json:"payload,omitempty" enum:"full,thin" default:"full"`
 	Headers     map[string]string `json:"headers,omitempty" description:"Static headers, sent with every request."`
 	Limits      LimitsPut         `json:"limits,omitempty"`
-	Preset      *string           `json:"preset,omitempty" description:"The name of a delivery policy, for the platform to choose."`
+	Preset      *string           `json:"preset,omitempty" description:"The name of a delivery policy, any that the operator offers; empty: the tenant's own."`
 }
 
 // LimitsPut are the limits in EndpointPut and EndpointPatch.

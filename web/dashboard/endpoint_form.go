@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -10,8 +11,10 @@ import (
 	"waybill/app/account"
 	"waybill/app/catalog"
 	"waybill/app/endpoint"
+	"waybill/app/policy"
 	"waybill/app/signing"
 	"waybill/web/page"
+	"waybill/web/ui"
 )
 
 // endpointFields maps the names that endpoint's operations use to the form's.
@@ -91,6 +94,40 @@ func (d *Dashboard) formOf(types []catalog.EventType, e endpoint.Endpoint) page.
 	return form
 }
 
+// withPresets puts the retry schedules to choose from into a form, each in words. One that the endpoint has, and the operator offers no more, stays among them.
+func (d *Dashboard) withPresets(v view, form page.EndpointForm, chosen string) page.EndpointForm {
+	form.Preset = chosen
+	own := d.Policies.First(v.tenant.Preset)
+	form.Presets = []ui.Option{{Value: "", Text: "As this account: " + own.Name, Note: scheduleWords(own)}}
+	known := chosen == ""
+	for _, name := range d.Policies.Names() {
+		p, _ := d.Policies.Preset(name)
+		form.Presets = append(form.Presets, ui.Option{Value: name, Text: name, Note: scheduleWords(p)})
+		known = known || name == chosen
+	}
+	if !known {
+		form.Presets = append(form.Presets, ui.Option{Value: chosen, Text: chosen, Note: "Not offered any more: " + own.Name + " is in force instead."})
+	}
+	return form
+}
+
+// scheduleWords says a policy's schedule in a sentence or two.
+func scheduleWords(p policy.Policy) string {
+	words := "One attempt, at once."
+	if len(p.Waits) > 0 {
+		waits := make([]string, len(p.Waits))
+		for i, wait := range p.Waits {
+			waits[i] = ui.Span(wait)
+		}
+		words = fmt.Sprintf("%d attempts over %s: at once, then after %s.", p.Attempts(), ui.Span(p.Total()), strings.Join(waits, ", "))
+	}
+	words += " Each has " + ui.Span(p.Timeout) + "."
+	if p.OnConfigurationError == policy.AlertOnly {
+		words += " After 401, 403 or 404 nothing is tried again."
+	}
+	return words
+}
+
 // typed is the form as it was typed; kept are the names of headers whose values are stored.
 func typed(r *http.Request, types []catalog.EventType, kept []string) page.EndpointForm {
 	chosen := r.PostForm["types"]
@@ -126,7 +163,7 @@ func headerFields(r *http.Request) []endpoint.Header {
 func inputOf(r *http.Request, form page.EndpointForm) (endpoint.Input, page.Problems) {
 	in := endpoint.Input{
 		URL: form.URL, Types: r.PostForm["types"], Description: form.Description, Scheme: signing.Scheme(form.Scheme),
-		Payload: endpoint.Payload(field(r, "payload")), Headers: headerFields(r),
+		Payload: endpoint.Payload(field(r, "payload")), Headers: headerFields(r), Preset: field(r, "preset"),
 	}
 	if form.Concurrency == "" {
 		return in, nil

@@ -20,7 +20,7 @@ func (d *Dashboard) endpointSettings(w http.ResponseWriter, r *http.Request, cal
 	if err != nil {
 		return err
 	}
-	form := d.formOf(types, e)
+	form := d.withPresets(v, d.formOf(types, e), e.Preset)
 	if !head.MayManage {
 		form.URL = shownURL(e.URL)
 	}
@@ -40,7 +40,7 @@ func (d *Dashboard) endpointSave(w http.ResponseWriter, r *http.Request, caller 
 	if err != nil {
 		return err
 	}
-	sheet := page.EndpointSettings{Head: head, Form: typed(r, types, e.HeaderNames)}
+	sheet := page.EndpointSettings{Head: head, Form: d.withPresets(v, typed(r, types, e.HeaderNames), field(r, "preset"))}
 	change, problems := changeOf(r, sheet.Form, e)
 	if problems == nil {
 		_, err = d.Endpoints.Update(r.Context(), caller, e.ID, change)
@@ -71,6 +71,9 @@ func changeOf(r *http.Request, form page.EndpointForm, e endpoint.Endpoint) (end
 	}
 	change := endpoint.Change{
 		URL: &in.URL, Types: types, Description: &in.Description, Scheme: &in.Scheme, Payload: &in.Payload, Concurrency: &in.Concurrency,
+	}
+	if r.PostForm.Has("preset") {
+		change.Preset = &in.Preset
 	}
 	var names []string
 	touched := false
@@ -112,5 +115,5 @@ func (d *Dashboard) endpointCheck(w http.ResponseWriter, r *http.Request, caller
 		return err
 	}
 	return d.show(w, r, v, http.StatusOK, page.EndpointSettings{
-		Head: head, Form: d.formOf(types, e), Check: d.checkConnection(r.Context(), e.URL)})
+		Head: head, Form: d.withPresets(v, d.formOf(types, e), e.Preset), Check: d.checkConnection(r.Context(), e.URL)})
 }

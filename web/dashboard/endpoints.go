@@ -123,7 +123,7 @@ func (d *Dashboard) endpointNew(w http.ResponseWriter, r *http.Request, caller a
 		e.Types = []string{"*"} // there is nothing else to choose
 	}
 	e.URL = r.URL.Query().Get("url")
-	return d.show(w, r, v, http.StatusOK, page.EndpointNew{Form: d.formOf(types, e), Inbox: e.URL == ""})
+	return d.show(w, r, v, http.StatusOK, page.EndpointNew{Form: d.withPresets(v, d.formOf(types, e), ""), Inbox: e.URL == ""})
 }
 
 // endpointCreate adds an endpoint, after its connection was tried. One that cannot be reached is added when that is asked for.
@@ -139,7 +139,7 @@ func (d *Dashboard) endpointCreate(w http.ResponseWriter, r *http.Request, calle
 	if err != nil {
 		return err
 	}
-	sheet := page.EndpointNew{Form: typed(r, types, nil)}
+	sheet := page.EndpointNew{Form: d.withPresets(v, typed(r, types, nil), field(r, "preset"))}
 	in, problems := inputOf(r, sheet.Form)
 	if len(in.Types) == 0 {
 		problems = page.Problems{"types": "Choose at least one, or every type."}

@@ -334,6 +334,12 @@ func (p EndpointForm) more() templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
+		if len(p.Presets) > 0 {
+			templ_7745c5c3_Err = ui.RadioField(ui.Choice{Name: "preset", Label: "Retry schedule", Value: p.Preset, Error: p.Problems["preset"], Options: p.Presets, Hint: "What waits for its next attempt keeps that time; every wait after it is by the schedule chosen here."}).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+		}
 		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 23, "<div class=\"field-row\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
@@ -341,12 +347,6 @@ func (p EndpointForm) more() templ.Component {
 		templ_7745c5c3_Err = ui.TextField(ui.Input{Name: "concurrency", Label: "Requests at once", Type: "number", Value: p.Concurrency, Error: p.Problems["concurrency"], Hint: "From 1 to " + p.MostConcurrency + ". Lower it for a small server."}).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
-		}
-		if len(p.Presets) > 0 {
-			templ_7745c5c3_Err = ui.SelectField(ui.Choice{Name: "preset", Label: "Retry schedule", Value: p.Preset, Error: p.Problems["preset"], Options: p.Presets}).Render(ctx, templ_7745c5c3_Buffer)
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
 		}
 		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 24, "</div></section>")
 		if templ_7745c5c3_Err != nil {
