@@ -45,6 +45,8 @@ type Config struct {
 	Policies   policy.Set
 	Check      Check
 
+	JSON JSON // what is copied as JSON; set by package web
+
 	Rollups bool     // attempts are counted as they are recorded: there are charts
 	Sources []string // the addresses that events are sent from, where they are known
 
@@ -56,6 +58,12 @@ type Config struct {
 
 // Check tries an endpoint's URL on the way that events take, without sending one. It is (*sender.Sender).CheckConnection.
 type Check func(ctx context.Context, url string, timeout time.Duration) []sender.Step
+
+// JSON writes things as the API shows them.
+type JSON struct {
+	Delivery func(delivery.Delivery) ([]byte, error)
+	Attempt  func(delivery.Attempt) ([]byte, error)
+}
 
 // Sessions is how a browser shows who it is, and what its next page is to tell.
 type Sessions interface {
