@@ -97,8 +97,19 @@ func migrate(ctx context.Context, url string, logger *slog.Logger, migrations []
 		applied = append(applied, next.name)
 	}
 	river, err := migrateRiver(ctx, pool, logger)
-	return append(applied, river...), err
+	applied = append(applied, river...)
+	if err != nil || len(applied) == 0 {
+		return applied, err
+	}
+	// The files that made a new table, and River, know nothing of the wall.
+	if _, err := m.conn.Exec(ctx, wallRaise); err != nil && !isMissing(err) {
+		return applied, fmt.Errorf("migrate: raise the wall between tenants: %w", err)
+	}
+	return applied, nil
 }
+
+// isMissing says that a function is not there: the files of a test need not bring it.
+func isMissing(err error) bool { return Code(err) == "42883" }
 
 type migrator struct {
 	conn   *pgx.Conn
@@ -189,7 +200,7 @@ func (m *migrator) applyInTx(ctx context.Context, next migration) error {
 			_, err := tx.Exec(ctx, migrationInsert, next.name, next.checksum)
 			return err
 		})
-		if Code(err) != "55P03" || try == migrationTries {
+		if Code(err) != "55P03" && !IsRetryable(err) || try == migrationTries {
 			return err
 		}
 		m.logger.WarnContext(ctx, "a table is locked; trying again", "migration", next.name, "try", try)

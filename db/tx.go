@@ -16,11 +16,16 @@ const AcquireTimeout = 5 * time.Second
 // txTries is how often Tx runs its function at most.
 const txTries = 5
 
+// Acquirer is what Tx needs of a Pool.
+type Acquirer interface {
+	Acquire(ctx context.Context) (*pgxpool.Conn, error)
+}
+
 // Tx runs fn in a transaction and commits it when fn returns nil; an error or a panic of fn rolls it back. When Postgres
 // ended the transaction as the victim of a deadlock or of a serialisation conflict (IsRetryable), fn is run again in a
 // new one, up to five times in all, so fn must have no effect outside of tx. An error of the commit is returned as it
 // is: if the connection broke in that moment, nobody knows whether it happened.
-func Tx(ctx context.Context, pool *pgxpool.Pool, fn func(tx pgx.Tx) error) error {
+func Tx(ctx context.Context, pool Acquirer, fn func(tx pgx.Tx) error) error {
 	for try := 1; ; try++ {
 		err := txOnce(ctx, pool, fn)
 		if err == nil || !IsRetryable(err) || try == txTries {
@@ -43,7 +48,7 @@ func WithLast(ctx context.Context, last func(ctx context.Context, tx pgx.Tx) err
 	return context.WithValue(ctx, lastKey{}, last)
 }
 
-func txOnce(ctx context.Context, pool *pgxpool.Pool, fn func(tx pgx.Tx) error) error {
+func txOnce(ctx context.Context, pool Acquirer, fn func(tx pgx.Tx) error) error {
 	waiting, cancel := context.WithTimeout(ctx, AcquireTimeout)
 	conn, err := pool.Acquire(waiting)
 	cancel()

@@ -15,15 +15,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"waybill/app/notice"
 	"waybill/app/seal"
+	"waybill/db"
 )
 
 // Service performs the operations on accounts. All fields are required, Mails only by what sends some.
 type Service struct {
-	DB  *pgxpool.Pool
+	DB  db.Pool
 	Now func() time.Time // the time inside new ids; what expires is judged by the database's clock
 	// KnowsPreset says whether a delivery policy of this name exists.
 	KnowsPreset func(name string) bool

@@ -8,11 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"waybill/app/fault"
 	"waybill/app/notice"
 	"waybill/app/seal"
+	"waybill/db"
 	"waybill/db/dbtest"
 )
 
@@ -63,7 +62,7 @@ func wantFields(t *testing.T, err error, want ...string) {
 	}
 }
 
-func count(t *testing.T, pool *pgxpool.Pool, table string) int {
+func count(t *testing.T, pool db.Pool, table string) int {
 	t.Helper()
 	var n int
 	if err := pool.QueryRow(t.Context(), "select count(*) from "+table).Scan(&n); err != nil {
@@ -73,7 +72,7 @@ func count(t *testing.T, pool *pgxpool.Pool, table string) int {
 }
 
 // withoutAudit runs op while nothing can be recorded, so that it fails at its end, and checks that the table has as many rows as before.
-func withoutAudit(t *testing.T, pool *pgxpool.Pool, table string, op func(ctx context.Context) error) {
+func withoutAudit(t *testing.T, pool db.Pool, table string, op func(ctx context.Context) error) {
 	t.Helper()
 	before := count(t, pool, table)
 	exec(t, pool, "alter table audit rename to audit_away")
@@ -85,7 +84,7 @@ func withoutAudit(t *testing.T, pool *pgxpool.Pool, table string, op func(ctx co
 	}
 }
 
-func exec(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) {
+func exec(t *testing.T, pool db.Pool, sql string, args ...any) {
 	t.Helper()
 	if _, err := pool.Exec(t.Context(), sql, args...); err != nil {
 		t.Fatal(err)

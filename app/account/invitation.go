@@ -266,6 +266,7 @@ func (s *Service) InvitationRevoke(ctx context.Context, caller Caller, invitatio
 
 // InvitationLook says where an open invitation leads, without accepting it. One that does not work is an Unauthenticated fault.
 func (s *Service) InvitationLook(ctx context.Context, token string) (InvitationTarget, error) {
+	ctx = db.BeyondTenants(ctx)
 	if !plausible(token) {
 		return InvitationTarget{}, errDeadLink()
 	}
@@ -289,6 +290,7 @@ func (s *Service) InvitationFate(ctx context.Context, token string) (LinkFate, e
 // InvitationAccept accepts an invitation and starts a session in its tenant, whose token it returns. Who has a password already proves that with it
 // (tries are counted as those of a sign-in); who is new chooses one, and a name. Of any number of calls for one invitation one succeeds.
 func (s *Service) InvitationAccept(ctx context.Context, token string, in InvitationAnswer, client Client) (seal.Secret, error) {
+	ctx = db.BeyondTenants(ctx)
 	target, err := s.InvitationLook(ctx, token)
 	if err != nil {
 		return "", err
@@ -369,6 +371,7 @@ func (s *Service) InvitationJoin(ctx context.Context, caller Caller, token strin
 // join uses an invitation up, makes the person that who gives a member, and signs them in. mailed says that the link went out by mail alone, so that
 // whoever has it reads that address.
 func (s *Service) join(ctx context.Context, token string, client Client, who func(ctx context.Context, tx pgx.Tx, mailed bool) (Person, error)) (seal.Secret, error) {
+	ctx = db.BeyondTenants(ctx)
 	var session seal.Secret
 	err := db.Tx(ctx, s.DB, func(tx pgx.Tx) error {
 		var tenant Tenant

@@ -53,6 +53,7 @@ var (
 // Authenticate finds the caller of an API key. A key that is unknown, revoked or over is an Unauthenticated fault; a database that cannot
 // answer never is. Nothing is remembered between calls: what is revoked is refused from now on.
 func (s *Service) Authenticate(ctx context.Context, bearer string) (Caller, error) {
+	ctx = db.BeyondTenants(ctx)
 	if !plausible(bearer) {
 		return Caller{}, errBadKey()
 	}
@@ -85,6 +86,7 @@ func errBadKey() error { return fault.New(fault.Unauthenticated, "This API key i
 // Bootstrap makes key, the value of WAYBILL_PLATFORM_KEY, the platform's first key, with every right; a different one that was there
 // before is refused from now on. It must have 32 to 512 printable ASCII characters without spaces. Any number of processes may do so at once.
 func (s *Service) Bootstrap(ctx context.Context, key seal.Secret) error {
+	ctx = db.BeyondTenants(ctx)
 	text := key.Reveal()
 	if len(text) < 32 || !plausible(text) {
 		return errors.New("the platform key must have 32 to 512 printable characters without spaces")

@@ -65,6 +65,7 @@ func address(text string) (email, why string) {
 
 // person reads a member; NotFound is only for this package to see.
 func (s *Service) person(ctx context.Context, sql, key string) (Person, error) {
+	ctx = db.BeyondTenants(ctx)
 	var p Person
 	err := s.DB.QueryRow(ctx, sql, key).Scan(&p.ID, &p.Email, &p.Name, &p.hash, &p.Verified)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -83,6 +84,7 @@ func errMismatch() error {
 // proven is the member whose password this is. Every try is counted against the account, whether there is one or not, and against the
 // client's address; whoever is right is forgiven. A wrong one is an Unauthenticated fault, one too many a RateLimited one that says when to come back.
 func (s *Service) proven(ctx context.Context, email string, password seal.Secret, client Client) (Person, error) {
+	ctx = db.BeyondTenants(ctx)
 	from := addressName(client)
 	if err := s.take(ctx, s.DB, addressTries, from); err != nil {
 		return Person{}, err
@@ -109,6 +111,7 @@ func (s *Service) proven(ctx context.Context, email string, password seal.Secret
 
 // SignIn starts a session in the tenant where the person was last, and returns its token.
 func (s *Service) SignIn(ctx context.Context, email string, password seal.Secret, client Client) (seal.Secret, error) {
+	ctx = db.BeyondTenants(ctx)
 	email, why := address(email)
 	if why != "" || password == "" {
 		return "", errMismatch()
@@ -165,6 +168,7 @@ func (s *Service) Profile(ctx context.Context, caller Caller) (Person, error) {
 
 // ProfileSave changes the signed-in member's name.
 func (s *Service) ProfileSave(ctx context.Context, caller Caller, name string) error {
+	ctx = db.BeyondTenants(ctx)
 	if err := caller.member(); err != nil {
 		return err
 	}
@@ -193,6 +197,7 @@ func (s *Service) PasswordConfirm(ctx context.Context, caller Caller, password s
 
 // PasswordChange gives the signed-in member another password and ends all their sessions but this one. A mail tells them.
 func (s *Service) PasswordChange(ctx context.Context, caller Caller, current, next seal.Secret, client Client) error {
+	ctx = db.BeyondTenants(ctx)
 	if err := caller.member(); err != nil {
 		return err
 	}
@@ -247,6 +252,7 @@ func (s *Service) setPassword(ctx context.Context, tx pgx.Tx, p Person, hash, in
 
 // Tenancies lists the tenants that the signed-in member can work in, by name; to others than members, none.
 func (s *Service) Tenancies(ctx context.Context, caller Caller) ([]Tenancy, error) {
+	ctx = db.BeyondTenants(ctx)
 	if caller.member() != nil {
 		return nil, nil
 	}
@@ -268,6 +274,7 @@ func (s *Service) Tenancies(ctx context.Context, caller Caller) ([]Tenancy, erro
 // TenantSwitch ends the signed-in member's session and goes on with a new one in another of their tenants, for as long as the old one would have
 // lasted. It returns the token and that time.
 func (s *Service) TenantSwitch(ctx context.Context, caller Caller, uid string, client Client) (token seal.Secret, life time.Duration, err error) {
+	ctx = db.BeyondTenants(ctx)
 	if err := caller.member(); err != nil {
 		return "", 0, err
 	}

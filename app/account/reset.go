@@ -42,6 +42,7 @@ var (
 // ResetAsk mails a link that sets a new password, if the address is a member's. Whether it is, and whether that account has asked too often, nobody
 // learns; a client's address that asks too often is told, with a RateLimited fault.
 func (s *Service) ResetAsk(ctx context.Context, email string, client Client) error {
+	ctx = db.BeyondTenants(ctx)
 	email, why := address(email)
 	if why != "" {
 		return fault.New(fault.Invalid, "No link can be sent there.").Field("email", why)
@@ -102,6 +103,7 @@ func errDeadLink() error {
 }
 
 func (s *Service) tokenLook(ctx context.Context, token, purpose string) (Person, error) {
+	ctx = db.BeyondTenants(ctx)
 	if !plausible(token) {
 		return Person{}, errDeadLink()
 	}
@@ -127,6 +129,7 @@ func (s *Service) VerifyFate(ctx context.Context, token string) (LinkFate, error
 }
 
 func (s *Service) fate(ctx context.Context, token, sql string, more ...any) (LinkFate, error) {
+	ctx = db.BeyondTenants(ctx)
 	if !plausible(token) {
 		return LinkUnknown, nil
 	}
@@ -157,6 +160,7 @@ func redeem(ctx context.Context, tx pgx.Tx, token, purpose string) (memberID str
 
 // Reset sets a new password with a link of a mail, which also confirms the address. All sessions of the person end, and all other such links.
 func (s *Service) Reset(ctx context.Context, token string, password seal.Secret, client Client) error {
+	ctx = db.BeyondTenants(ctx)
 	p, err := s.ResetLook(ctx, token)
 	if err != nil {
 		return err
@@ -194,6 +198,7 @@ func (s *Service) recordOf(ctx context.Context, tx pgx.Tx, p Person, action stri
 
 // VerifyAsk mails the signed-in member a link that confirms their address; nothing if it is confirmed.
 func (s *Service) VerifyAsk(ctx context.Context, caller Caller) error {
+	ctx = db.BeyondTenants(ctx)
 	p, err := s.Profile(ctx, caller)
 	if err != nil || p.Verified {
 		return err
@@ -221,6 +226,7 @@ func (s *Service) mailVerify(ctx context.Context, tx pgx.Tx, p Person) error {
 
 // Verify confirms an address with a link of a mail and says which.
 func (s *Service) Verify(ctx context.Context, token string, client Client) (email string, err error) {
+	ctx = db.BeyondTenants(ctx)
 	if !plausible(token) {
 		return "", errDeadLink()
 	}

@@ -81,6 +81,7 @@ func (s *Service) startSession(ctx context.Context, tx pgx.Tx, start sessionStar
 // SessionCaller finds the caller of a session's token. A token that is unknown, over or ended is an Unauthenticated fault. A member's
 // rights are those of their role at this moment.
 func (s *Service) SessionCaller(ctx context.Context, token string) (Caller, error) {
+	ctx = db.BeyondTenants(ctx)
 	if !plausible(token) {
 		return Caller{}, errNoSession()
 	}
@@ -146,6 +147,7 @@ func sessionsOf(caller Caller) (string, error) {
 
 // SessionsOwn lists the live sessions of the signed-in member in all their tenants, newest first, 200 at most.
 func (s *Service) SessionsOwn(ctx context.Context, caller Caller) ([]SignedIn, error) {
+	ctx = db.BeyondTenants(ctx)
 	if err := caller.member(); err != nil {
 		return nil, err
 	}
@@ -187,6 +189,7 @@ func errNoSuchSession() error { return fault.New(fault.NotFound, "There is no su
 
 // endOwnSession ends a session of the caller's, which may be in another of their tenants. It is recorded where they sit.
 func (s *Service) endOwnSession(ctx context.Context, caller Caller, sessionID string) error {
+	ctx = db.BeyondTenants(ctx)
 	if !id.Valid(id.Session, sessionID) {
 		return errNoSuchSession()
 	}
@@ -230,6 +233,7 @@ func (s *Service) endSession(ctx context.Context, caller Caller, action, session
 
 // SessionRevokeOthers ends all sessions of the signed-in member, in all their tenants, but the one that asks, and says how many.
 func (s *Service) SessionRevokeOthers(ctx context.Context, caller Caller) (int, error) {
+	ctx = db.BeyondTenants(ctx)
 	if err := caller.member(); err != nil {
 		return 0, err
 	}
@@ -255,6 +259,7 @@ func endSessions(ctx context.Context, tx pgx.Tx, memberID, except string) (int, 
 // Prune removes sessions, links, invitations and throttles whose time is over, and says how many rows that were. A job calls it now and then; nothing
 // depends on it, because what has expired is refused by its time.
 func (s *Service) Prune(ctx context.Context) (int, error) {
+	ctx = db.BeyondTenants(ctx)
 	removed := 0
 	for _, sql := range []string{sessionExpire, portalLinkExpire, memberTokenExpire, invitationExpire, throttleExpire} {
 		tag, err := s.DB.Exec(ctx, sql)

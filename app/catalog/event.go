@@ -7,18 +7,18 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"waybill/app/account"
 	"waybill/app/fault"
 	"waybill/app/id"
+	"waybill/db"
 	"waybill/db/queries"
 )
 
 // Events performs the operations on events: the pull side, where a tenant reads what happened to it, delivered or not. The field is
 // required.
 type Events struct {
-	DB   *pgxpool.Pool
+	DB   db.Pool
 	Feed *Feed // tells streams what is new; nil: there are none
 
 	bounds bounds // of lists; zero: the usual ones

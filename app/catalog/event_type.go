@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"waybill/app/account"
 	"waybill/app/cursor"
@@ -21,7 +20,7 @@ import (
 
 // Types performs the operations on event types: the platform's words for what happens, the same for all tenants. DB and Accounts are required.
 type Types struct {
-	DB       *pgxpool.Pool
+	DB       db.Pool
 	Accounts *account.Service // records what was done
 	// Operations is the uid of the tenant that gets operational events, whose catalog has their types as well; empty: none.
 	Operations string

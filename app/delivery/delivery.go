@@ -14,16 +14,16 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"waybill/app/account"
 	"waybill/app/policy"
 	"waybill/app/seal"
+	"waybill/db"
 )
 
 // Service performs the operations on deliveries. All fields are required.
 type Service struct {
-	DB       *pgxpool.Pool
+	DB       db.Pool
 	Ring     *seal.Ring // opens static headers
 	Policies policy.Set
 	Lanes    Lanes

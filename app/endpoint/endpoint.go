@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"waybill/app/account"
 	"waybill/app/cursor"
@@ -29,7 +28,7 @@ import (
 
 // Service performs the operations on endpoints. All fields are required.
 type Service struct {
-	DB    *pgxpool.Pool
+	DB    db.Pool
 	Audit Audit
 	Ring  *seal.Ring // seals secrets and header values
 	Lanes Lanes

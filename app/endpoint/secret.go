@@ -426,7 +426,7 @@ func (s *Service) PublicKeys(ctx context.Context, endpointID string) ([]PublicKe
 	if !id.Valid(id.Endpoint, endpointID) {
 		return nil, errNoPublicKey()
 	}
-	rows, err := s.DB.Query(ctx, publicKeyList, endpointID)
+	rows, err := s.DB.Query(db.BeyondTenants(ctx), publicKeyList, endpointID)
 	if err != nil {
 		return nil, fmt.Errorf("list public keys: %w", err)
 	}

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"waybill/app/account"
 	"waybill/app/fault"
@@ -79,7 +78,7 @@ type Inbox struct {
 
 // Service performs the operations on inboxes. All fields are required.
 type Service struct {
-	DB    *pgxpool.Pool
+	DB    db.Pool
 	Ring  *seal.Ring // seals headers
 	Audit Audit
 	URL   string // where inboxes are reached, without a slash at the end

@@ -16,6 +16,7 @@ import (
 	"waybill/app/fault"
 	"waybill/app/id"
 	"waybill/app/signing"
+	"waybill/db"
 	"waybill/db/queries"
 )
 
@@ -62,6 +63,7 @@ type Received struct {
 // Receive keeps a request to the inbox with this token and says what to answer. body is what was kept of it, size how long it was. A token that nobody
 // has, and one whose inbox has ended, is a NotFound fault.
 func (s *Service) Receive(ctx context.Context, token string, header http.Header, body []byte, size int64) (Received, error) {
+	ctx = db.BeyondTenants(ctx)
 	if !plausible(token) {
 		return Received{}, errNoInbox()
 	}

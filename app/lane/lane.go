@@ -22,8 +22,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
+	"waybill/db"
 	"waybill/db/queries"
 )
 
@@ -126,10 +126,10 @@ var ErrNotSettled = errors.New("lane: the running lane has not confirmed the cha
 
 // Settle waits until no running lane works on an older revision of the endpoint than rev (2 s at most): after it returns nil no new request
 // starts under the old settings. Call it after the change is committed.
-func Settle(ctx context.Context, pool *pgxpool.Pool, endpointID string, rev int64) error {
+func Settle(ctx context.Context, conn db.Conn, endpointID string, rev int64) error {
 	for _, wait := range settlePolls {
 		var settled bool
-		if err := pool.QueryRow(ctx, sqlSettled, endpointID, rev).Scan(&settled); err != nil {
+		if err := conn.QueryRow(ctx, sqlSettled, endpointID, rev).Scan(&settled); err != nil {
 			return fmt.Errorf("look whether a lane has settled: %w", err)
 		}
 		if settled {

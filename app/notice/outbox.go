@@ -8,18 +8,18 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"waybill/app/fault"
 	"waybill/app/id"
 	"waybill/app/plain"
 	"waybill/app/seal"
+	"waybill/db"
 	"waybill/db/queries"
 )
 
 // Outbox holds the mails. All fields but Wake are required.
 type Outbox struct {
-	DB   *pgxpool.Pool
+	DB   db.Pool
 	Ring *seal.Ring
 	URL  string           // our public address, without a slash at the end: where links lead
 	Now  func() time.Time // the time inside new ids; what is due is judged by the database's clock
@@ -91,6 +91,7 @@ type Mail struct {
 
 // List is the newest 200 mails of all tenants, without their bodies. It asks for no right: only a development machine shows it.
 func (o *Outbox) List(ctx context.Context) ([]Mail, error) {
+	ctx = db.BeyondTenants(ctx)
 	rows, err := o.DB.Query(ctx, mailList)
 	if err != nil {
 		return nil, fmt.Errorf("list mails: %w", err)
@@ -108,6 +109,7 @@ func (o *Outbox) List(ctx context.Context) ([]Mail, error) {
 
 // Read is one mail with its body. It asks for no right, like List.
 func (o *Outbox) Read(ctx context.Context, mailID string) (Mail, error) {
+	ctx = db.BeyondTenants(ctx)
 	missing := fault.New(fault.NotFound, "There is no such mail.")
 	if !id.Valid(id.Mail, mailID) {
 		return Mail{}, missing

@@ -51,6 +51,7 @@ type Config struct {
 	// What a program that embeds this one gives in place of the above; no variable does.
 	PolicyText string       // the text of a policy file; PolicyFile is not read then
 	Listener   net.Listener // open already; Addr is not used then
+	NoWall     bool         // tenants are served with the program's own rights: what the wall between them costs is measured against that
 	InboxURL   string       // where our own sender reaches inboxes; empty: at URL
 }
 

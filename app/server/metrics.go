@@ -280,6 +280,9 @@ func (s *Server) addMetrics() {
 		return
 	}
 	pools := map[string]*pgxpool.Pool{"web": s.Pool}
+	if s.wall != nil && s.wall.Tenants != nil {
+		pools["tenants"] = s.wall.Tenants
+	}
 	if s.Engine != nil {
 		pools["lanes"], pools["results"] = s.enginePool, s.flushPool
 		counts, _ := any(s.Engine).(engineCounts)

@@ -134,7 +134,7 @@ func TestMetrics(t *testing.T) {
 		`waybill_lanes{state="blocked"}`:                        "0",
 		`waybill_lane_places`:                                   "500",
 		`waybill_proxy_connects_total{verdict="failed"}`:        "0",
-		`waybill_database_connections{pool="web",state="most"}`: "20",
+		`waybill_database_connections{pool="web",state="most"}`: "12",
 		`waybill_http_requests_total{method="GET",route="/v1/events",status="401",surface="api"}`:        "1",
 		`waybill_http_requests_total{method="GET",route="other",status="404",surface="api"}`:             "1",
 		`waybill_http_requests_total{method="GET",route="/deliveries",status="303",surface="dashboard"}`: "1",

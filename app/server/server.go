@@ -49,6 +49,7 @@ type Server struct {
 	proxy      *egress.Proxy
 	proxyURL   string
 	sender     *sender.Sender
+	wall       *db.Wall // of a process that serves tenants
 	enginePool *pgxpool.Pool
 	flushPool  *pgxpool.Pool
 	outboxPool *pgxpool.Pool
@@ -74,12 +75,17 @@ const (
 
 // The most connections of each pool of a process, and of all of them: what max_connections of the server must leave for each process.
 const (
-	webConns    = 20
+	webConns    = 12 // who asks, what the platform publishes, jobs
+	tenantConns = 14 // what tenants ask for
 	laneConns   = 12
 	flushConns  = 4
 	outboxConns = 3
-	Conns       = webConns + consoleConns + laneConns + flushConns + outboxConns
+	Conns       = webConns + tenantConns + consoleConns + laneConns + flushConns + outboxConns
 )
+
+// planOnce is for what serves pages. Each connection would plan a statement anew for its first five executions, and over a month of partitions that costs
+// more than the reading.
+var planOnce = map[string]string{"plan_cache_mode": "force_generic_plan"}
 
 // selfTestEvery is how often the running proxy is asked again whether it refuses what it must.
 const selfTestEvery = time.Hour
@@ -179,8 +185,6 @@ func (s *Server) startDatabase(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	// Each connection would plan a statement anew for its first five executions, and over a month of partitions that costs more than the reading.
-	planOnce := map[string]string{"plan_cache_mode": "force_generic_plan"}
 	if s.Pool, err = db.Open(ctx, s.DatabaseURL, db.Options{AppName: "waybill", MaxConns: webConns, Params: planOnce}); err != nil {
 		return err
 	}
@@ -194,6 +198,11 @@ func (s *Server) startDatabase(ctx context.Context) (err error) {
 		return errors.New("the database's schema is newer than this program; run the version that migrated it, or a later one")
 	case db.Behind:
 		s.Logger.Warn("the database's schema is older than this program; run `waybill migrate`")
+	}
+	if s.Config.Has(Web) {
+		if err := s.startWall(ctx); err != nil {
+			return err
+		}
 	}
 	return jobs.MakePartitions(ctx, s.Pool)
 }

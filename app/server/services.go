@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"waybill/app/account"
 	"waybill/app/alert"
@@ -47,7 +46,7 @@ type Services struct {
 // lanes is package lane as app/endpoint sees it.
 type lanes struct {
 	*lane.Waker
-	pool *pgxpool.Pool
+	pool db.Pool
 }
 
 func (l lanes) Lock(ctx context.Context, tx pgx.Tx, ids ...string) error {
@@ -168,14 +167,15 @@ func (s *Server) web(ctx context.Context, mux *http.ServeMux) (*web.Web, error) 
 	if err != nil {
 		return nil, err
 	}
-	programs := api.New(api.Config{URL: s.Config.URL, Log: s.Logger, Now: time.Now, DB: s.Pool, Ring: s.Ring, Accounts: s.Services.Accounts, Endpoints: s.Services.Endpoints,
-		Types: s.Services.Types, Events: s.Services.Events, Consumers: s.Services.Consumers, Deliveries: s.Services.Deliveries,
+	served := s.walled()
+	programs := api.New(api.Config{URL: s.Config.URL, Log: s.Logger, Now: time.Now, DB: s.Pool, Ring: s.Ring, Accounts: served.Accounts, Endpoints: served.Endpoints,
+		Types: served.Types, Events: served.Events, Consumers: served.Consumers, Deliveries: served.Deliveries,
 		Observe: s.metrics.observe("api")})
 	pages, err := web.New(web.Config{
 		API:     programs,
 		Observe: s.metrics.observe("dashboard"), ObserveConsole: s.metrics.observe("console"), Console: operators,
-		Dashboard: dashboard.Config{URL: s.Config.URL, Platform: "Your platform", Log: s.Logger, Now: time.Now, Accounts: s.Services.Accounts,
-			Endpoints: s.Services.Endpoints, Types: s.Services.Types, Events: s.Services.Events, Deliveries: s.Services.Deliveries, Inboxes: s.Services.Inboxes, Policies: s.Policies,
+		Dashboard: dashboard.Config{URL: s.Config.URL, Platform: "Your platform", Log: s.Logger, Now: time.Now, Accounts: served.Accounts,
+			Endpoints: served.Endpoints, Types: served.Types, Events: served.Events, Deliveries: served.Deliveries, Inboxes: served.Inboxes, Policies: s.Policies,
 			Reference: programs.Reference, Rollups: lane.RollupsKept, Check: s.sender.CheckConnection, Mailbox: s.mailbox(), NoMail: s.smtp == nil && !s.Config.Development()},
 		Ring: s.Ring, Development: s.Config.Development(),
 	})

@@ -48,6 +48,13 @@ func Open(t testing.TB, url string, opts db.Options) *pgxpool.Pool {
 	if err != nil {
 		t.Fatalf("dbtest: %v", err)
 	}
+	closeAtEnd(t, pool)
+	return pool
+}
+
+// closeAtEnd closes a pool when the test ends. A test that still uses one of its connections then has failed.
+func closeAtEnd(t testing.TB, pool *pgxpool.Pool) {
+	t.Helper()
 	t.Cleanup(func() {
 		closed := make(chan struct{})
 		go func() {
@@ -60,7 +67,6 @@ func Open(t testing.TB, url string, opts db.Options) *pgxpool.Pool {
 			t.Errorf("dbtest: %d connections are still in use at the end of the test", pool.Stat().AcquiredConns())
 		}
 	})
-	return pool
 }
 
 // NewURL is the connection string of a new migrated database, for a test that starts the program as a process or wants
@@ -199,4 +205,15 @@ func shortened(name string) string {
 		return name[len(name)-63:]
 	}
 	return name
+}
+
+// Wall is the database of pool as what serves tenants sees it.
+func Wall(t testing.TB, pool *pgxpool.Pool) *db.Wall {
+	t.Helper()
+	tenants, err := db.OpenTenants(t.Context(), URL(pool), db.Options{AppName: shortened(t.Name()), MaxConns: 8})
+	if err != nil {
+		t.Fatalf("dbtest: %v", err)
+	}
+	closeAtEnd(t, tenants)
+	return &db.Wall{All: pool, Tenants: tenants}
 }

@@ -48,10 +48,17 @@ func pages(ctx context.Context, s *system, f *figures) error {
 				return fmt.Errorf("%s is %d bytes", path, size)
 			}
 		}
-		name := strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(path, s.past.endpoint, "…"), delivery, "…"), event, "…")
-		f.add(of+name, quantile(took, 0.5))
+		f.add(of+plainPath(path, s.past.endpoint, delivery, event), quantile(took, 0.5))
 	}
 	return nil
+}
+
+// plainPath is a path without the ids of a run.
+func plainPath(path string, ids ...string) string {
+	for _, id := range ids {
+		path = strings.ReplaceAll(path, id, "…")
+	}
+	return path
 }
 
 func look(ctx context.Context, client *http.Client, address string) (int, error) {

@@ -35,6 +35,7 @@ var scenarios = []struct {
 	{"processes", processes},
 	{"old", oldRows},
 	{"pages", pages},
+	{"wall", wall},
 	{"catchup", catchUp},
 	{"exact", exact},
 }

@@ -23,6 +23,7 @@ import (
 	"waybill/app/outbox"
 	"waybill/app/policy"
 	"waybill/app/seal"
+	"waybill/db"
 	"waybill/db/dbtest"
 )
 
@@ -53,7 +54,7 @@ func (b *safeBuffer) String() string {
 }
 
 // lanes locks the true rows and wakes nobody: there are no workers here.
-type lanes struct{ pool *pgxpool.Pool }
+type lanes struct{ pool db.Pool }
 
 func (l lanes) Lock(ctx context.Context, tx pgx.Tx, ids ...string) error {
 	return lane.Lock(ctx, tx, ids...)
@@ -84,17 +85,18 @@ func newBenchOn(t *testing.T, pool *pgxpool.Pool, now func() time.Time) *bench {
 	}
 	b := &bench{logs: &safeBuffer{}}
 	log := slog.New(slog.NewJSONHandler(b.logs, nil))
-	accounts := &account.Service{DB: pool, Now: time.Now, KnowsPreset: knowsPreset}
-	events := &catalog.Events{DB: pool, Feed: catalog.NewFeed(pool, log, accounts.KeysAlive)}
+	wall := dbtest.Wall(t, pool)
+	accounts := &account.Service{DB: wall, Now: time.Now, KnowsPreset: knowsPreset}
+	events := &catalog.Events{DB: wall, Feed: catalog.NewFeed(pool, log, accounts.KeysAlive)}
 	b.API = New(Config{
 		URL: "https://waybill.test", Log: log, Now: now, DB: pool, Ring: ring, Accounts: accounts,
 		Endpoints: &endpoint.Service{
-			DB: pool, Audit: accounts, Ring: ring, Lanes: lanes{pool}, Tests: tests{}, KnowsPreset: knowsPreset, Now: time.Now, Log: log,
+			DB: wall, Audit: accounts, Ring: ring, Lanes: lanes{wall}, Tests: tests{}, KnowsPreset: knowsPreset, Now: time.Now, Log: log,
 		},
 		Types:      &catalog.Types{DB: pool, Accounts: accounts},
 		Events:     events,
 		Consumers:  &catalog.Consumers{Events: events, Accounts: accounts},
-		Deliveries: &delivery.Service{DB: pool, Ring: ring, Policies: policy.Builtin(), Lanes: lanes{pool}, Audit: accounts, Recoveries: recoveries{}},
+		Deliveries: &delivery.Service{DB: wall, Ring: ring, Policies: policy.Builtin(), Lanes: lanes{wall}, Audit: accounts, Recoveries: recoveries{}},
 	})
 	if err := accounts.Bootstrap(t.Context(), seal.Secret(platformKey)); err != nil {
 		t.Fatal(err)

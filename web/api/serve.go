@@ -13,6 +13,7 @@ import (
 
 	"waybill/app/account"
 	"waybill/app/fault"
+	"waybill/db"
 )
 
 // requestTimeout ends what a route that does not stream may take in all, the reading of its body included.
@@ -122,6 +123,11 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, route Route) error 
 			return err
 		}
 		it.caller = caller
+		if caller.Tenant() != "" {
+			r = r.WithContext(db.AsTenant(r.Context(), caller.Tenant()))
+		} else {
+			r = r.WithContext(db.BeyondTenants(r.Context())) // a platform key, in no tenant
+		}
 	}
 	if err := checkQuery(r, route); err != nil {
 		return err

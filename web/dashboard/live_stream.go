@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 
 	"waybill/app/account"
 	"waybill/app/fault"
+	"waybill/db"
 )
 
 const (
@@ -31,7 +33,9 @@ func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request, caller accoun
 		return fault.New(fault.Forbidden, "Live updates are for our own pages.")
 	}
 	since, version := startOf(r)
-	s, err := d.live.open(caller.ID, caller.Tenant()+" "+key, look, since, version)
+	// The look goes on in the hub, which knows no request.
+	own := func(ctx context.Context) ([]item, error) { return look(db.AsTenant(ctx, caller.Tenant())) }
+	s, err := d.live.open(caller.ID, caller.Tenant()+" "+key, own, since, version)
 	if err != nil {
 		w.Header().Set("Retry-After", "30")
 		http.Error(w, fault.From(err).Detail, http.StatusServiceUnavailable)

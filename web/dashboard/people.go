@@ -58,7 +58,7 @@ func (d *Dashboard) signIn(w http.ResponseWriter, r *http.Request, _ account.Cal
 // begin goes on with a member's new session; one that this browser had before ends.
 func (d *Dashboard) begin(w http.ResponseWriter, r *http.Request, token seal.Secret, next string) error {
 	if before, err := d.Sessions.Caller(r); err == nil {
-		if err := d.Accounts.SignOut(r.Context(), before); err != nil && fault.KindOf(err) != fault.NotFound {
+		if err := d.Accounts.SignOut(asTenant(r, before).Context(), before); err != nil && fault.KindOf(err) != fault.NotFound {
 			return err
 		}
 		d.live.endSession(before.ID)

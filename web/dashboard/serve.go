@@ -104,6 +104,7 @@ func (d *Dashboard) answer(w http.ResponseWriter, r *http.Request, route Route) 
 			return d.turnAway(w, r, route, err)
 		}
 		recordOf(r).Caller = caller
+		r = asTenant(r, caller)
 	}
 	if r.Method == http.MethodPost {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
@@ -112,6 +113,11 @@ func (d *Dashboard) answer(w http.ResponseWriter, r *http.Request, route Route) 
 		}
 	}
 	return route.Handle(w, r, caller)
+}
+
+// asTenant lets a request see the rows of the caller's tenant and no others.
+func asTenant(r *http.Request, caller account.Caller) *http.Request {
+	return r.WithContext(db.AsTenant(r.Context(), caller.Tenant()))
 }
 
 // turnAway sends who is not signed in to where one signs in, and back afterwards.

@@ -78,7 +78,7 @@ func (d *Dashboard) linkRedeem(w http.ResponseWriter, r *http.Request, _ account
 		return err
 	}
 	if before, err := d.Sessions.Caller(r); err == nil {
-		if err := d.Accounts.SignOut(r.Context(), before); err != nil && fault.KindOf(err) != fault.NotFound {
+		if err := d.Accounts.SignOut(asTenant(r, before).Context(), before); err != nil && fault.KindOf(err) != fault.NotFound {
 			return err
 		}
 	}

@@ -25,6 +25,7 @@ type view struct {
 const themeCookie = "waybill-theme"
 
 func (d *Dashboard) view(r *http.Request, caller account.Caller) (view, error) {
+	r = asTenant(r, caller)
 	v := view{caller: caller}
 	var err error
 	if v.tenant, err = d.Accounts.TenantOf(r.Context(), caller, caller.TenantUID); err != nil {
