@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -18,6 +19,9 @@ type Step struct {
 	Cause  string // Outcome.Cause's word: of a TLS failure, the phase of a time-out
 	Detail string // a phrase: what was found, or Outcome.Err's
 	Took   time.Duration
+
+	Status   int    // of StepHTTP: what the HEAD was answered; 0 over HTTP/2, where none is made
+	Location string // of a redirect: where it leads, as the receiver wrote it, cleaned
 }
 
 // The steps, in their order. A check ends with the first that fails; an address in the URL needs no StepName,
@@ -26,7 +30,7 @@ const (
 	StepName    = "name"    // the name resolves
 	StepConnect = "connect" // the address is allowed and the connection accepted
 	StepTLS     = "tls"     // the certificate is valid
-	StepHTTP    = "http"    // something answers in HTTP; any status will do
+	StepHTTP    = "http"    // something answers in HTTP; any status will do but a redirect, which leads an event elsewhere as well
 )
 
 // CheckConnection tries an endpoint's URL without sending an event: it connects through the proxy as an attempt
@@ -64,15 +68,24 @@ func (s *Sender) CheckConnection(ctx context.Context, url string, timeout time.D
 	if c.h2 {
 		return append(steps, Step{Name: StepHTTP, OK: true, Detail: "it speaks HTTP/2"})
 	}
-	status, took, f := s.askHEAD(ctx, p, c)
+	out, took, f := s.askHEAD(ctx, p, c)
 	if f != nil {
 		return failedStep(steps, StepHTTP, f, took)
 	}
-	return append(steps, Step{Name: StepHTTP, OK: true, Detail: fmt.Sprintf("it answers, with status %d", status), Took: took})
+	last := Step{Name: StepHTTP, OK: true, Detail: fmt.Sprintf("it answers, with status %d", out.Status), Took: took, Status: out.Status}
+	if out.classify(); out.Class == Redirect {
+		last.OK, last.Class, last.Detail = false, Redirect, out.Err
+		for _, h := range out.Header {
+			if strings.EqualFold(h.Name, "location") {
+				last.Location = h.Value
+			}
+		}
+	}
+	return append(steps, last)
 }
 
 // askHEAD is the last step: something answers in HTTP.
-func (s *Sender) askHEAD(ctx context.Context, p view, c *conn) (status int, took time.Duration, f *failure) {
+func (s *Sender) askHEAD(ctx context.Context, p view, c *conn) (out Outcome, took time.Duration, f *failure) {
 	defer context.AfterFunc(ctx, func() { c.raw.SetDeadline(longAgo) })()
 	start := time.Now()
 	ask := "HEAD " + p.target.path + " HTTP/1.1\r\nHost: " + p.target.host + "\r\nUser-Agent: Waybill-Check/1\r\n"
@@ -80,12 +93,11 @@ func (s *Sender) askHEAD(ctx context.Context, p view, c *conn) (status int, took
 		ask += "Authorization: " + p.target.auth + "\r\n"
 	}
 	io.WriteString(c.rw, ask+"Connection: close\r\n\r\n") // an error shows in the reading
-	var out Outcome
 	a := attempt{s: s, p: p, out: &out, ctx: ctx}
 	if _, f = a.readHead(c, nil); f != nil && ctx.Err() != nil {
 		f = fail(Canceled)
 	}
-	return out.Status, time.Since(start), f
+	return out, time.Since(start), f
 }
 
 // failedStep ends steps with a failure.

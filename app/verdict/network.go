@@ -137,7 +137,7 @@ func tls(f Facts) Verdict {
 	switch f.Reason {
 	case Expired:
 		v.Short, v.Title = "certificate expired", "Your server's certificate has expired"
-		v.Happened = "The certificate is past its last day, so the connection was given up before anything was sent."
+		v.Happened = "The certificate is past its last day, or not valid yet, so the connection was given up before anything was sent."
 		if !f.Expiry.IsZero() {
 			v.Happened = fmt.Sprintf("The certificate ended on %s, so the connection was given up before anything was sent.",
 				f.Expiry.UTC().Format("2 January 2006"))
@@ -161,15 +161,34 @@ func tls(f Facts) Verdict {
 			"The certificate is self-signed or from a private authority.",
 		}
 		v.Fixes = []string{"Install the full chain (often called fullchain.pem), or a certificate from a public authority."}
-	default:
-		v.Short, v.Title = "TLS failed", "A secure connection could not be made"
+	case Protocol:
+		v.Short, v.Title = "TLS failed", "No TLS session could be agreed on"
 		v.Happened = "Your server and we have no TLS version or cipher in common, or what answered does not speak TLS."
 		v.Causes = []string{
 			"The server speaks only TLS 1.1 or older.",
 			"The port serves plain HTTP.",
-			"The server asks for a client certificate.",
 		}
 		v.Fixes = []string{"Switch TLS 1.2 or 1.3 on, and check the port of the endpoint's URL."}
+		v.Help = Settings
+	case ClientCertificate:
+		v.Short, v.Title = "wants our certificate", "Your server asks for a client certificate"
+		v.Happened = "Your server ends the connection unless the other side shows a certificate, and we show none."
+		v.Causes = []string{"Mutual TLS is switched on for the whole site, or for this host."}
+		v.Fixes = []string{"Except the webhook's host or path from mutual TLS; the signature says that a request is from us."}
+		v.Help = Settings
+	case OtherTLS:
+		v.Short, v.Title = "certificate not acceptable", "Your server's certificate cannot be accepted"
+		v.Happened = "The certificate is of a kind that is not accepted on the web, so the connection was given up before anything was sent."
+		v.Causes = []string{
+			"Its key is too weak (RSA below 2,048 bits), or its signature is (SHA-1).",
+			"It was not issued for servers.",
+		}
+		v.Fixes = []string{"Have a certificate issued by a public authority, such as Let's Encrypt, and install it with its chain."}
+	default:
+		v.Short, v.Title = "TLS failed", "A secure connection could not be made"
+		v.Happened = "The handshake or the check of the certificate failed, so nothing was sent."
+		v.Causes = []string{"The certificate has expired, is for another name, or lacks its intermediate.", "The server speaks only TLS 1.1 or older, or no TLS on this port."}
+		v.Fixes = []string{"Check the connection under Settings: it says which of them it is."}
 		v.Help = Settings
 	}
 	return v
@@ -203,11 +222,11 @@ func timeout(f Facts) Verdict {
 		v.Happened = "The server accepted the connection but did not finish the TLS handshake " + limit + "."
 		v.Causes = []string{"The server is overloaded.", "The port does not speak TLS."}
 		v.Fixes = []string{"Check the server's load and the port of the endpoint's URL."}
-	case "read":
-		v.Title = "The answer did not end in time"
-		v.Happened = "The answer began, but its body did not end " + limit + "."
-		v.Causes = []string{"The handler streams its answer or keeps it open."}
-		v.Fixes = []string{"Answer with a short body, or none."}
+	case "write":
+		v.Title = "Your server did not take the request in time"
+		v.Happened = "The connection was made, but the request was not taken " + limit + "."
+		v.Causes = []string{"The server, or a proxy before it, is overloaded and does not read."}
+		v.Fixes = []string{"Check the load of the server and the proxy before it."}
 	default:
 		v.Title = "Your server did not answer in time"
 		v.Happened = "The request was sent, but no answer came " + limit + ". Your server may have processed it: it arrives again with the same id."

@@ -24,7 +24,7 @@ var codes = map[int]Verdict{
 			"Compare the secret in your code with this endpoint's, and verify over the raw bytes of the body.",
 			"Take the webhook's path out of the login, or add the header that it wants to this endpoint.",
 		},
-		Retry: ByPreset, Help: Secrets,
+		Retry: ByPreset, Help: Signature,
 	},
 	403: {
 		Happened: "It understood the request and refuses it.",
@@ -34,7 +34,7 @@ var codes = map[int]Verdict{
 			"Your code rejected our signature.",
 		},
 		Fixes: []string{"Except the webhook's path from the firewall and from CSRF checks; the signature takes their place.", "Allow the addresses that we send from."},
-		Retry: ByPreset, Help: Secrets,
+		Retry: ByPreset, Help: Signature,
 	},
 	404: {
 		Happened: "It has nothing at the path of the endpoint's URL.",

@@ -35,10 +35,12 @@ const (
 
 // The reasons of a TLS failure.
 const (
-	Expired       = "expired"
-	WrongName     = "wrong_name"
-	UnknownIssuer = "unknown_issuer"
-	Protocol      = "protocol"
+	Expired           = "expired" // or not valid yet
+	WrongName         = "wrong_name"
+	UnknownIssuer     = "unknown_issuer"
+	Protocol          = "protocol"
+	ClientCertificate = "client_certificate"
+	OtherTLS          = "other"
 )
 
 // Facts is what is known of an attempt. Everything beyond Class may be zero.
@@ -46,7 +48,7 @@ type Facts struct {
 	Class    Class
 	Code     int           // HTTP status, as received
 	Reason   string        // of a TLS failure
-	Phase    string        // of a timeout: dns, connect, tls, write, wait or read
+	Phase    string        // of a timeout: dns, connect, tls, write or wait
 	Host     string        // the endpoint's host, as the tenant wrote it
 	Location string        // of a redirect, as the receiver wrote it
 	Timeout  time.Duration // how long we wait for an answer
@@ -70,10 +72,11 @@ type Help string
 
 // The places. Nowhere is for what only the receiver's own people can mend.
 const (
-	Nowhere  Help = ""
-	Secrets  Help = "secrets"
-	Settings Help = "settings"
-	Test     Help = "test"
+	Nowhere   Help = ""
+	Secrets   Help = "secrets"
+	Settings  Help = "settings"
+	Signature Help = "signature"
+	Test      Help = "test"
 )
 
 // Verdict is an attempt's end in plain words.
@@ -135,7 +138,7 @@ func Table() []Verdict {
 	facts := []Facts{
 		{Class: BlockedAddress}, {Class: DNS}, {Class: Refused}, {Class: ConnectTimeout},
 		{Class: TLS, Reason: Expired}, {Class: TLS, Reason: WrongName}, {Class: TLS, Reason: UnknownIssuer},
-		{Class: TLS, Reason: Protocol}, {Class: Timeout, Phase: "wait"}, {Class: Timeout, Phase: "read"},
+		{Class: TLS, Reason: Protocol}, {Class: TLS, Reason: ClientCertificate}, {Class: TLS, Reason: OtherTLS}, {Class: Timeout, Phase: "tls"}, {Class: Timeout, Phase: "write"}, {Class: Timeout, Phase: "wait"},
 		{Class: Reset}, {Class: NotHTTP}, {Class: NoAnswer}, {Class: TooLargeHeader}, {Class: Redirect, Code: 301},
 	}
 	for _, code := range []int{400, 401, 403, 404, 405, 408, 410, 413, 415, 422, 429, 500, 502, 503, 504} {

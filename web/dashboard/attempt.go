@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -13,13 +14,19 @@ import (
 	"waybill/app/delivery"
 	"waybill/app/verdict"
 	"waybill/web/page"
+	"waybill/web/path"
 	"waybill/web/ui"
 )
 
 // verdict says in words how an attempt ended.
 func (s story) verdict(a delivery.Attempt) verdict.Verdict {
+	return explained(a, s.EndpointHost, s.policy.Timeout)
+}
+
+// explained says in words how an attempt at a host ended, with everything that its evidence tells.
+func explained(a delivery.Attempt, host string, timeout time.Duration) verdict.Verdict {
 	facts := verdict.Facts{
-		Class: verdict.Class(a.Class), Code: a.Code, Reason: a.Cause, Phase: a.Cause, Host: s.EndpointHost, Timeout: s.policy.Timeout,
+		Class: verdict.Class(a.Class), Code: a.Code, Reason: a.Cause, Phase: a.Cause, Host: host, Timeout: timeout,
 	}
 	if a.Response != nil {
 		facts.Cut = a.Response.Note != "" && a.Response.Size > int64(len(a.Response.Body)) || strings.Contains(a.Response.Note, "broke off")
@@ -29,7 +36,7 @@ func (s story) verdict(a delivery.Attempt) verdict.Verdict {
 			}
 		}
 	}
-	if a.TLS != nil {
+	if a.TLS != nil && a.TLS.NotAfter.Before(a.StartedAt) { // else it is not valid yet
 		facts.Expiry = a.TLS.NotAfter
 	}
 	return verdict.Explain(facts)
@@ -92,7 +99,10 @@ func attemptSheet(v view, s story, a delivery.Attempt, viewed string) page.Attem
 		Phases: phases(a), Reached: reached(v, a), Request: s.request(a, viewed), View: viewed,
 	}
 	if s.endpoint != nil && may(v.caller, account.EndpointsRead) {
-		sheet.Help = page.HelpLink(sheet.Verdict.Help, s.EndpointID)
+		sheet.Help, sheet.Lab = page.HelpLink(sheet.Verdict.Help, s.EndpointID), path.EndpointSignatureOf(s.EndpointID, s.ID, a.ID)
+		if sheet.Verdict.Help == verdict.Signature {
+			sheet.Help.Href = sheet.Lab
+		}
 	}
 	if a.Response != nil {
 		answer := response(a, viewed)

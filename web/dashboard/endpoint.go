@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"waybill/app/account"
 	"waybill/app/delivery"
@@ -56,7 +57,11 @@ func (d *Dashboard) endpoint(w http.ResponseWriter, r *http.Request, caller acco
 		return err
 	}
 	h, known := health[e.ID]
-	sheet := page.Endpoint{Head: headOf(v, e, secrets, h), NoRollups: true, Unread: !known, Waiting: int64(h.Waiting.N), WaitingMore: h.Waiting.More, Strip: strip(h)}
+	last, err := d.lastFailure(r.Context(), v, e, h)
+	if err != nil {
+		return err
+	}
+	sheet := page.Endpoint{Head: headOf(v, e, secrets, h, last), NoRollups: true, Unread: !known, Waiting: int64(h.Waiting.N), WaitingMore: h.Waiting.More, Strip: strip(h)}
 	for _, one := range recent.Deliveries {
 		sheet.Recent = append(sheet.Recent, deliveryRow(v, one, nil))
 	}
@@ -103,30 +108,107 @@ func outcomeTone(outcome delivery.Outcome) ui.Tone {
 	return ui.Bad
 }
 
-// failing is the stamp of an active endpoint whose last attempts all failed, and the reason in words.
-func failing(v view, e endpoint.Endpoint, h delivery.Health) (ui.Stamp, string, bool) {
-	failures, since := h.Failing()
-	if e.Health.FailingSince != nil {
-		since = *e.Health.FailingSince // it remembers longer than the last attempts go back
+// failure is how an endpoint fails now: its last attempts, without those that say nothing about it.
+type failure struct {
+	last  delivery.Outcome
+	count int // in a row
+	since time.Time
+}
+
+// failureOf says whether an active endpoint is failing. One bad answer of a server that works is no news; one that will not pass by itself is, as is
+// the first of a server that never accepted anything.
+func failureOf(e endpoint.Endpoint, h delivery.Health) (failure, bool) {
+	if e.State != endpoint.Active || len(h.Last) == 0 {
+		return failure{}, false
 	}
-	if e.State != endpoint.Active || failures < failingFrom && (e.Health.State != endpoint.Open || failures == 0) {
-		return ui.Stamp{}, "", false
+	var f failure
+	if f.last = h.Last[0]; nothingSent(f.last) {
+		for _, outcome := range h.Last {
+			if !nothingSent(outcome) {
+				break
+			}
+			f.count, f.since = f.count+1, outcome.At
+		}
+		return f, true
 	}
-	last := h.Last[0]
 	for _, outcome := range h.Last {
 		if outcome.Counts() {
-			last = outcome
+			f.last = outcome
 			break
 		}
 	}
-	words := verdict.Explain(verdict.Facts{Class: verdict.Class(last.Class), Code: last.Code}).Short
-	if last.Code != 0 {
+	f.count, f.since = h.Failing()
+	if e.Health.FailingSince != nil {
+		f.since = *e.Health.FailingSince // it remembers longer than the last attempts go back
+	}
+	return f, f.count >= failingFrom || f.count > 0 && (e.Health.State == endpoint.Open || e.VerifiedAt == nil || lasting(f.last))
+}
+
+// nothingSent says of an attempt that the endpoint's own address or headers kept it from being made.
+func nothingSent(outcome delivery.Outcome) bool {
+	return outcome.Class == string(verdict.BlockedAddress) || outcome.Class == string(verdict.BadRequestConfig)
+}
+
+// lasting says of a failure that somebody has to change something.
+func lasting(outcome delivery.Outcome) bool {
+	class := verdict.Class(outcome.Class)
+	return class == verdict.Redirect || class == verdict.TLS || verdict.Explain(verdict.Facts{Class: class, Code: outcome.Code}).Retry == verdict.ByPreset
+}
+
+// all says that every attempt that is known failed, so that nobody knows since when.
+func (f failure) all(e endpoint.Endpoint, h delivery.Health) bool {
+	return e.Health.FailingSince == nil && f.count == len(h.Last) && f.count == delivery.HealthAttempts
+}
+
+// words is what became of the last attempt: last, where it is known, tells more than the class.
+func (f failure) words(last *verdict.Verdict) verdict.Verdict {
+	if last != nil {
+		return *last
+	}
+	return verdict.Explain(verdict.Facts{Class: verdict.Class(f.last.Class), Code: f.last.Code})
+}
+
+// failing is the stamp of an active endpoint that fails, and the reason in words. last is the verdict of its last failure, or nil.
+func failing(v view, e endpoint.Endpoint, h delivery.Health, last *verdict.Verdict) (ui.Stamp, string, bool) {
+	f, yes := failureOf(e, h)
+	if !yes {
+		return ui.Stamp{}, "", false
+	}
+	words := f.words(last).Short
+	if f.last.Code != 0 {
 		words = "answers " + words
 	}
-	if e.Health.FailingSince == nil && failures == len(h.Last) && failures == delivery.HealthAttempts {
-		return ui.Stamp{Tone: ui.Bad, Word: "Failing"}, fmt.Sprintf("%s; all of the last %d attempts failed", words, failures), true
+	if f.all(e, h) {
+		return ui.Stamp{Tone: ui.Bad, Word: "Failing"}, fmt.Sprintf("%s; all of the last %d attempts failed", words, f.count), true
 	}
-	return ui.Stamp{Tone: ui.Bad, Word: "Failing"}, words + " since " + v.clock.Time(since), true
+	return ui.Stamp{Tone: ui.Bad, Word: "Failing"}, words + " since " + v.clock.Time(f.since), true
+}
+
+// lastFailure is the verdict of the last attempt of an endpoint that fails, with all that its evidence tells; nil where it is not failing, or the attempt is
+// not found.
+func (d *Dashboard) lastFailure(ctx context.Context, v view, e endpoint.Endpoint, h delivery.Health) (*verdict.Verdict, error) {
+	f, yes := failureOf(e, h)
+	if !yes {
+		return nil, nil
+	}
+	found, err := d.Deliveries.List(ctx, v.caller, delivery.Filter{EndpointID: e.ID, Class: f.last.Class, Tests: delivery.WithoutTests}, "", 1)
+	if unavailable(err) || err == nil && len(found.Deliveries) == 0 {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	attempts, err := d.Deliveries.Attempts(ctx, v.caller, found.Deliveries[0].ID, "", recentRows)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range attempts.Attempts {
+		if a.Class == f.last.Class && a.Code == f.last.Code {
+			words := explained(a, nameHost(e.URL), d.Policies.First(e.Preset, v.tenant.Preset).Timeout)
+			return &words, nil
+		}
+	}
+	return nil, nil
 }
 
 // endpointLive says when an endpoint's page has changed.

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -42,7 +43,10 @@ func (d *Dashboard) checkConnection(ctx context.Context, address string) *page.C
 		if !step.OK {
 			check.Passed = false
 			check.Verdict = verdict.Explain(verdict.Facts{
-				Class: verdict.Class(step.Class), Reason: step.Cause, Phase: step.Cause, Host: nameHost(normal), Timeout: checkWithin})
+				Class: verdict.Class(step.Class), Code: step.Status, Reason: step.Cause, Phase: step.Cause, Host: nameHost(normal), Location: ui.Visible(step.Location), Timeout: checkWithin})
+		}
+		if step.OK {
+			check.Note = headNote(step.Status)
 		}
 	}
 	for _, name := range expected {
@@ -51,6 +55,19 @@ func (d *Dashboard) checkConnection(ctx context.Context, address string) *page.C
 		}
 	}
 	return check
+}
+
+// headNote says what to make of an answer to the check's HEAD: servers may answer a POST otherwise. Empty: nothing.
+func headNote(status int) string {
+	if status < 400 || status == http.StatusMethodNotAllowed {
+		return ""
+	}
+	class := verdict.Status
+	if status == http.StatusGone {
+		class = verdict.Gone
+	}
+	words := verdict.Explain(verdict.Facts{Class: class, Code: status})
+	return fmt.Sprintf("Your server answered %d to our HEAD request; if it answers a test event like that as well: %s %s", status, words.Happened, words.Fixes[0])
 }
 
 func nameHost(address string) string { return endpointName("", address, "").Host }

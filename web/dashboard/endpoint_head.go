@@ -85,10 +85,15 @@ func (d *Dashboard) head(ctx context.Context, v view, e endpoint.Endpoint) (page
 	}); err != nil {
 		return page.EndpointHead{}, err
 	}
-	return headOf(v, e, secrets, health[e.ID]), nil
+	last, err := d.lastFailure(ctx, v, e, health[e.ID])
+	if err != nil {
+		return page.EndpointHead{}, err
+	}
+	return headOf(v, e, secrets, health[e.ID], last), nil
 }
 
-func headOf(v view, e endpoint.Endpoint, secrets []endpoint.Secret, health delivery.Health) page.EndpointHead {
+// headOf makes the head; last is the verdict of the endpoint's last failure, or nil.
+func headOf(v view, e endpoint.Endpoint, secrets []endpoint.Secret, health delivery.Health, last *verdict.Verdict) page.EndpointHead {
 	h := page.EndpointHead{
 		Endpoint: nameOf(e), URL: shownURL(e.URL), Active: e.State == endpoint.Active, MayManage: may(v.caller, account.EndpointsWrite),
 	}
@@ -96,20 +101,23 @@ func headOf(v view, e endpoint.Endpoint, secrets []endpoint.Secret, health deliv
 		h.Secrets = strconv.Itoa(len(secrets))
 	}
 	h.Stamp, h.Reason = endpointStamp(v, e)
-	if stamp, reason, yes := failing(v, e, health); yes {
+	if stamp, reason, yes := failing(v, e, health, last); yes {
 		h.Stamp, h.Reason = stamp, reason
 	}
 	if h.Reason == "" && e.VerifiedAt != nil {
 		h.Reason = "verified on " + v.clock.Day(*e.VerifiedAt)
 	}
-	h.Alert = alert(v, e, health)
+	h.Alert = alert(v, e, health, last)
+	if f, yes := failureOf(e, health); yes {
+		h.Why = f.words(last)
+	}
 	return h
 }
 
 // alert is the banner of an endpoint that is off or failing: what that means for its events, and how it ends.
-func alert(v view, e endpoint.Endpoint, h delivery.Health) *ui.Banner {
+func alert(v view, e endpoint.Endpoint, h delivery.Health, last *verdict.Verdict) *ui.Banner {
 	if e.State == endpoint.Active {
-		return failingAlert(v, e, h)
+		return failingAlert(v, e, h, last)
 	}
 	banner := &ui.Banner{Tone: ui.Hold, Title: "This endpoint is " + string(e.State), Text: "Its events are held, not lost."}
 	switch e.Reason {
@@ -125,23 +133,19 @@ func alert(v view, e endpoint.Endpoint, h delivery.Health) *ui.Banner {
 }
 
 // failingAlert is the banner of an active endpoint whose attempts fail.
-func failingAlert(v view, e endpoint.Endpoint, h delivery.Health) *ui.Banner {
-	_, _, yes := failing(v, e, h)
+func failingAlert(v view, e endpoint.Endpoint, h delivery.Health, last *verdict.Verdict) *ui.Banner {
+	f, yes := failureOf(e, h)
 	if !yes {
 		return nil
 	}
-	failures, since := h.Failing()
-	if e.Health.FailingSince != nil {
-		since = *e.Health.FailingSince
-	}
-	words := verdict.Explain(verdict.Facts{Class: verdict.Class(h.Last[0].Class), Code: h.Last[0].Code})
+	words := f.words(last)
 	title := words.Title
-	if failures < delivery.HealthAttempts || e.Health.FailingSince != nil { // else nobody looked further back
-		title += ", since " + v.clock.Time(since)
+	if !f.all(e, h) { // else nobody looked further back
+		title += ", since " + v.clock.Time(f.since)
 	}
 	banner := &ui.Banner{
 		Tone: ui.Bad, Title: title,
-		Text:    words.Happened + " " + ui.Count(int64(failures), "attempt has", "attempts have") + " failed in a row" + whatFollows(v, e, h),
+		Text:    words.Happened + " " + ui.Count(int64(f.count), "attempt has", "attempts have") + " failed in a row" + whatFollows(v, e, h),
 		Actions: []ui.Link{{Text: "See the last attempts", Href: path.Deliveries(path.DeliveryFilter{Endpoint: e.ID})}},
 	}
 	if help := page.HelpLink(words.Help, e.ID); help.Href != "" {

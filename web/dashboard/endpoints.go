@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 
 	"waybill/app/account"
 	"waybill/app/delivery"
@@ -83,7 +84,7 @@ func share(t delivery.Total) ui.ShareBar {
 func endpointRow(v view, e endpoint.Endpoint, h delivery.Health) page.EndpointRow {
 	row := page.EndpointRow{Endpoint: nameOf(e), P95: "–", Strip: strip(h), Waiting: int64(h.Waiting.N), WaitingMore: h.Waiting.More}
 	row.Stamp, row.Reason = endpointStamp(v, e)
-	if stamp, reason, yes := failing(v, e, h); yes {
+	if stamp, reason, yes := failing(v, e, h, nil); yes {
 		row.Stamp, row.Reason = stamp, reason
 	}
 	if !h.Oldest.IsZero() {
@@ -163,7 +164,7 @@ func (d *Dashboard) endpointCreate(w http.ResponseWriter, r *http.Request, calle
 	}
 	added := "Endpoint added."
 	if sheet.Check != nil && sheet.Check.Passed {
-		added = "Endpoint added. The connection works."
+		added = strings.TrimSpace("Endpoint added. The connection works. " + sheet.Check.Note)
 	}
 	return d.done(w, r, caller, path.EndpointTest(created.ID), Note{
 		Text: added + " Try it with a test event; the secret that your code verifies with is under", Link: ui.Link{Text: "Secrets", Href: path.EndpointSecrets(created.ID)},

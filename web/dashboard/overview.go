@@ -11,6 +11,7 @@ import (
 	"waybill/app/account"
 	"waybill/app/delivery"
 	"waybill/app/endpoint"
+	"waybill/app/verdict"
 	"waybill/web/page"
 	"waybill/web/path"
 	"waybill/web/ui"
@@ -44,12 +45,19 @@ func (d *Dashboard) overview(w http.ResponseWriter, r *http.Request, caller acco
 		return err
 	}
 	sheet := page.Overview{Range: string(span), NoRollups: true, HasEndpoints: len(endpoints) > 0, Unread: health == nil && len(endpoints) > 0}
-	verified := false
+	verified, looked := false, 0
 	for _, e := range endpoints {
 		sheet.Waiting += int64(health[e.ID].Waiting.N)
 		sheet.WaitingMore = sheet.WaitingMore || health[e.ID].Waiting.More
 		verified = verified || e.VerifiedAt != nil
-		if item, needs := attention(v, e, health[e.ID]); needs {
+		var last *verdict.Verdict
+		if _, yes := failureOf(e, health[e.ID]); yes && looked < lookedAt {
+			looked++
+			if last, err = d.lastFailure(r.Context(), v, e, health[e.ID]); err != nil {
+				return err
+			}
+		}
+		if item, needs := attention(v, e, health[e.ID], last); needs {
 			sheet.Attention = append(sheet.Attention, item)
 		}
 	}
@@ -77,11 +85,17 @@ func (d *Dashboard) newest(ctx context.Context, caller account.Caller) ([]delive
 	return found.Deliveries, err
 }
 
-// attention says what is wrong with an endpoint, and the step that helps.
-func attention(v view, e endpoint.Endpoint, h delivery.Health) (page.Attention, bool) {
+// lookedAt is how many failing endpoints the overview looks at in detail; of more it says what it knows without.
+const lookedAt = 8
+
+// attention says what is wrong with an endpoint, why, and the step that helps. last is the verdict of its last failure, or nil.
+func attention(v view, e endpoint.Endpoint, h delivery.Health, last *verdict.Verdict) (page.Attention, bool) {
 	item := page.Attention{Endpoint: nameOf(e)}
-	if stamp, reason, yes := failing(v, e, h); yes {
-		item.Stamp, item.Reason = stamp, sentence(reason)
+	if stamp, reason, yes := failing(v, e, h, last); yes {
+		f, _ := failureOf(e, h)
+		words := f.words(last)
+		item.Stamp, item.Reason, item.Happened, item.Causes, item.Fixes = stamp, sentence(reason), words.Happened, words.Causes, words.Fixes
+		item.Help = page.HelpLink(words.Help, e.ID)
 		if h.Waiting.N > 0 {
 			item.Reason += " " + waits(h.Waiting)
 		}

@@ -117,6 +117,8 @@ func (d *Dashboard) Routes() []Route {
 	do("/endpoints/{id}/check", d.endpointCheck)
 	show("/endpoints/{id}/test", d.endpointTest)
 	do("/endpoints/{id}/test", d.endpointTestSend)
+	show("/endpoints/{id}/signature", d.signature)
+	do("/endpoints/{id}/signature", d.signatureCheck)
 	show("/endpoints/{id}/activity", d.endpointActivity)
 	show("/endpoints/{id}/pause", d.endpointPauseAsk)
 	do("/endpoints/{id}/pause", d.endpointPause)

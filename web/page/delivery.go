@@ -68,6 +68,7 @@ type Attempt struct {
 	At       ui.Moment
 	Verdict  verdict.Verdict
 	Help     ui.Link // the place that helps, from Verdict.Help
+	Lab      string  // the address of the signature lab with its request; empty where there is none
 	After    string  // what followed: "Attempt 4 came 30 min later."; empty says what the verdict's rule is
 	Phases   ui.Phases
 	Reached  []Fact // address, TLS version, certificate, protocol; empty when nothing was reached
@@ -169,6 +170,8 @@ func verdictTone(v verdict.Verdict) ui.Tone {
 // HelpLink is the dashboard's place for a verdict's help, for the endpoint of the given id.
 func HelpLink(help verdict.Help, endpoint string) ui.Link {
 	switch help {
+	case verdict.Signature:
+		return ui.Link{Text: "Open the signature lab", Href: path.EndpointSignature(endpoint)}
 	case verdict.Secrets:
 		return ui.Link{Text: "Look at the secrets", Href: path.EndpointSecrets(endpoint)}
 	case verdict.Settings:

@@ -36,6 +36,7 @@ func fixtureAttempt(number int, facts verdict.Facts, at ui.Moment, phases ...ui.
 		Verdict: verdict.Explain(facts), Request: fixtureRequest(),
 	}
 	attempt.Help = HelpLink(attempt.Verdict.Help, orderHooks.ID)
+	attempt.Lab = path.EndpointSignatureOf(orderHooks.ID, fixtureID("dlv", 26), attempt.ID)
 	for _, phase := range phases {
 		attempt.Phases.Parts = append(attempt.Phases.Parts, phase)
 		attempt.Phases.Total += phase.Took

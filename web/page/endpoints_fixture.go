@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"waybill/app/verdict"
 	"waybill/web/path"
 	"waybill/web/ui"
 )
@@ -62,8 +63,9 @@ func fixtureForm() EndpointForm {
 func failingHead() EndpointHead {
 	return EndpointHead{
 		Endpoint: orderHooks, URL: "https://orders.silkhouse.example/webhooks/freight", Stamp: ui.Stamp{Tone: ui.Bad, Word: "Failing"}, Reason: "since 14:20", Active: true, MayManage: true, Secrets: "2",
+		Why: verdict.Explain(verdict.Facts{Class: verdict.Status, Code: 401}),
 		Alert: &ui.Banner{Tone: ui.Bad, Title: "Your server answers 401 Unauthorized since 14:20", Text: "It does not accept that the requests are from us. 100 deliveries wait. The endpoint is disabled on Sunday at 14:20 if nothing changes.",
-			Actions: []ui.Link{{Text: "See the last attempt", Href: path.Delivery(fixtureID("dlv", 26))}, {Text: "Look at the secrets", Href: path.EndpointSecrets(orderHooks.ID)}}},
+			Actions: []ui.Link{{Text: "See the last attempt", Href: path.Delivery(fixtureID("dlv", 26))}, {Text: "Open the signature lab", Href: path.EndpointSignature(orderHooks.ID)}}},
 	}
 }
 

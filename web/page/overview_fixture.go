@@ -3,6 +3,7 @@ package page
 import (
 	"time"
 
+	"waybill/app/verdict"
 	"waybill/web/path"
 	"waybill/web/ui"
 )
@@ -14,8 +15,10 @@ func overviewFixtures() []Fixture {
 	}
 	troubled := well
 	troubled.Waiting, troubled.Undelivered = 340, 252
+	words := verdict.Explain(verdict.Facts{Class: verdict.Status, Code: 401})
 	troubled.Attention = []Attention{
-		{Endpoint: orderHooks, Stamp: ui.Stamp{Tone: ui.Bad, Word: "Failing"}, Reason: "Answers 401 since 14:20: your code rejects our signature. 100 deliveries wait. It is disabled on Sunday at 14:20 if nothing changes.",
+		{Endpoint: orderHooks, Stamp: ui.Stamp{Tone: ui.Bad, Word: "Failing"}, Reason: "Answers 401 since 14:20. 100 deliveries wait.",
+			Happened: words.Happened, Causes: words.Causes, Fixes: words.Fixes, Help: HelpLink(words.Help, orderHooks.ID),
 			Action: ui.Link{Text: "See the last attempt", Href: path.Delivery(fixtureID("dlv", 26))}},
 		{Endpoint: warehouse, Stamp: ui.Stamp{Tone: ui.Hold, Word: "Paused"}, Reason: "Paused by Meera since Monday. 240 deliveries are held.", Action: ui.Link{Text: "Enable…", Href: path.EndpointEnable(warehouse.ID)}},
 		{Endpoint: oldShop, Stamp: ui.Stamp{Tone: ui.Wait, Word: "Certificate"}, Reason: "Its certificate ends in 9 days, on 26 November.", Action: ui.Link{Text: "Look at it", Href: path.Endpoint(oldShop.ID)}},

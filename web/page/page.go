@@ -53,7 +53,7 @@ func Fixtures() []Fixture {
 	var all []Fixture
 	for _, group := range [][]Fixture{
 		signInFixtures(), peopleFixtures(), overviewFixtures(), endpointsFixtures(), endpointNewFixtures(), inboxFixtures(),
-		endpointFixtures(), secretsFixtures(), testFixtures(), recoverFixtures(), deliveriesFixtures(), deliveryFixtures(),
+		endpointFixtures(), secretsFixtures(), signatureFixtures(), testFixtures(), recoverFixtures(), deliveriesFixtures(), deliveryFixtures(),
 		undeliveredFixtures(), eventsFixtures(), eventFixtures(), eventTypeFixtures(), gapFixtures(), keysFixtures(), consumersFixtures(), teamFixtures(),
 		activityFixtures(), settingsFixtures(), mailFixtures(), docsFixtures(), confirmationFixtures(), errorFixtures(),
 	} {
