@@ -56,6 +56,8 @@ type check struct {
 	Type      string   `toml:"type"`
 	Port      int      `toml:"port"`
 	Path      string   `toml:"path"`
+	Interval  string   `toml:"interval"`
+	Timeout   string   `toml:"timeout"`
 }
 
 // What fly.toml starts is what the program understands: each command, each variable, each port and path that is asked.
@@ -114,6 +116,12 @@ func TestFly(t *testing.T) {
 	for _, c := range f.HTTP.Checks {
 		if c.Path != "/readyz" {
 			t.Errorf("the check of the service asks %s", c.Path)
+		}
+		// A machine that is about to stop serves on until the check has seen it, and has the time for that.
+		interval, err := time.ParseDuration(c.Interval)
+		patience, err2 := time.ParseDuration(c.Timeout)
+		if err != nil || err2 != nil || config.Drain <= interval+patience || grace < config.Drain+5*time.Second {
+			t.Errorf("the drain of %s is for a check every %q with a timeout of %q, and kill_timeout is %s", config.Drain, c.Interval, c.Timeout, grace)
 		}
 	}
 	for name, c := range f.Checks {

@@ -112,9 +112,12 @@ func NewClient(pool *pgxpool.Pool, engine *lane.Engine, chores *Chores, workers 
 		CancelledJobRetentionPeriod: time.Hour,
 		DiscardedJobRetentionPeriod: 24 * time.Hour,
 		RescueStuckJobsAfter:        time.Hour,
-		Workers:                     known,
-		ErrorHandler:                &errorHandler{logger: logger},
-		PeriodicJobs:                periodic,
+		// While two versions run, and after one was taken back, jobs of kinds that only the other knows wait for it (CASES B48). River's rescuer would still
+		// discard one whose process died an hour ago: every job here is a ticket, and a sweep makes a new one from the row that it stands for.
+		FetchOnlyKnownKinds: true,
+		Workers:             known,
+		ErrorHandler:        &errorHandler{logger: logger},
+		PeriodicJobs:        periodic,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make the job client: %w", err)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"waybill/app/account"
 	"waybill/app/egress"
@@ -42,6 +43,8 @@ type Config struct {
 	AllowHTTP   bool
 	Data        string
 	Migrate     bool
+	// Drain is how long a process with the web serves on, not ready, when it is told to stop (WAYBILL_DRAIN).
+	Drain       time.Duration
 	MetricsAddr string // WAYBILL_METRICS_ADDR: /metrics without a key; empty: only with one, on Addr
 	// OperationsTenant is the uid of the tenant whose endpoints are told of all tenants' endpoints and deliveries; empty: none. It is made if it is missing.
 	OperationsTenant string
@@ -95,6 +98,9 @@ func FromEnv(getenv func(string) string, roles []Role) (Config, error) {
 	}
 	if c.Migrate, err = readBool(getenv("WAYBILL_MIGRATE")); err != nil {
 		refuse("WAYBILL_MIGRATE", err.Error())
+	}
+	if c.Drain, err = readDrain(getenv("WAYBILL_DRAIN"), c.AllowHTTP); err != nil {
+		refuse("WAYBILL_DRAIN", err.Error())
 	}
 	if c.Data == "" {
 		c.Data = ".waybill"
@@ -170,6 +176,27 @@ func readBool(s string) (bool, error) {
 		return true, nil
 	}
 	return false, errors.New("must be true or false")
+}
+
+// The drain where none is set, none on a development machine, and the longest.
+const (
+	defaultDrain = 5 * time.Second
+	maxDrain     = 5 * time.Minute
+)
+
+func readDrain(s string, development bool) (time.Duration, error) {
+	switch {
+	case s != "":
+	case development:
+		return 0, nil
+	default:
+		return defaultDrain, nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 0 || d > maxDrain {
+		return 0, errors.New("must be 0s to 5m, such as 10s")
+	}
+	return d, nil
 }
 
 func portOf(addr string) string {

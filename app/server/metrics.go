@@ -261,7 +261,7 @@ func (s *Server) startMetrics(ctx context.Context) error {
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 90 * time.Second, MaxHeaderBytes: 16 << 10}
 	go func() {
 		if err := server.Serve(listener); err != nil && !errors.Is(err, http.ErrServerClosed) {
-			s.failed <- fmt.Errorf("metrics server: %w", err)
+			s.fail(fmt.Errorf("metrics server: %w", err))
 		}
 	}()
 	s.onStop(func(context.Context) { _ = server.Close() })

@@ -1,6 +1,6 @@
 // Package server puts the program together: it is the only place that knows every part. Start brings the parts up in order, each needing only those
-// before it: database, schema, egress proxy (which must pass its self-test), sender, lanes, dispatcher, River, HTTP. Stop takes them
-// down in the opposite order and gives back what this process holds.
+// before it: database, schema, egress proxy (which must pass its self-test), sender, lanes, dispatcher, River, HTTP. Stop says that it is no longer
+// ready, takes them down, those last that others need, and gives back what this process holds.
 package server
 
 import (
@@ -10,6 +10,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -62,9 +65,22 @@ type Server struct {
 	metrics     *metrics
 	metricsAddr string
 
-	stops  []func(context.Context) // in the order of the starts
-	failed chan error
+	part    part
+	stops   [parts][]func(context.Context) // of each part, in the order of the starts
+	leaving atomic.Bool                    // /readyz says so, and connections are not kept
+	failed  chan error
+	broken  atomic.Bool // a part has ended by itself: the stop waits for nobody
 }
+
+// part is what is stopped together. Work and serving stop at the same time; what both need stops after them.
+type part int
+
+const (
+	base part = iota
+	work
+	serving
+	parts
+)
 
 // stopGrace is added to the longest request's timeout: how long a stop may take, whatever the database or a browser does.
 // recordGrace of it is for recording what was answered last; the rest is for leaving.
@@ -95,21 +111,23 @@ func Start(ctx context.Context, c Config, logger *slog.Logger) (*Server, error) 
 	s := &Server{Config: c, Logger: logger, metrics: newMetrics(), failed: make(chan error, 4)}
 	for _, step := range []struct {
 		name string
+		part part
 		run  func(context.Context) error
 		when bool
 	}{
-		{"policy", s.startPolicy, true},
-		{"egress proxy", s.startProxy, s.needsSender() || c.Has(Proxy)},
-		{"database", s.startDatabase, s.needsDatabase()},
-		{"services", s.startServices, s.needsDatabase()},
-		{"sender", s.startSender, s.needsSender()},
-		{"workers", s.startWorkers, c.Has(Worker)},
-		{"metrics", s.startMetrics, true},
-		{"web", s.startHTTP, s.needsDatabase()},
+		{"policy", base, s.startPolicy, true},
+		{"egress proxy", base, s.startProxy, s.needsSender() || c.Has(Proxy)},
+		{"database", base, s.startDatabase, s.needsDatabase()},
+		{"services", base, s.startServices, s.needsDatabase()},
+		{"sender", base, s.startSender, s.needsSender()},
+		{"workers", work, s.startWorkers, c.Has(Worker)},
+		{"metrics", base, s.startMetrics, true},
+		{"web", serving, s.startHTTP, s.needsDatabase()},
 	} {
 		if !step.when {
 			continue
 		}
+		s.part = step.part
 		if err := step.run(ctx); err != nil {
 			s.Stop(context.WithoutCancel(ctx))
 			return nil, fmt.Errorf("start %s: %w", step.name, err)
@@ -135,18 +153,41 @@ func (s *Server) Addr() string {
 // ProxyURL is where the egress proxy is.
 func (s *Server) ProxyURL() string { return s.proxyURL }
 
-func (s *Server) onStop(stop func(context.Context)) { s.stops = append(s.stops, stop) }
+// fail ends the program because a part of it has ended.
+func (s *Server) fail(err error) {
+	s.broken.Store(true)
+	s.failed <- err
+}
 
-// Stop takes the program down: no new work, what is on the wire is answered and recorded (for as long as the longest timeout and five
-// seconds), lanes are given back, then the rest. A second call does nothing.
+func (s *Server) onStop(stop func(context.Context)) { s.stops[s.part] = append(s.stops[s.part], stop) }
+
+// Stop takes the program down. At once /readyz says 503 and no new work begins; what is on the wire is answered and recorded, and lanes are given
+// back, while the web serves on for Config.Drain; then streams end, and then the rest. It takes the longest timeout, or the drain if that is longer, and
+// five seconds. A second call does nothing.
 func (s *Server) Stop(ctx context.Context) {
+	s.leaving.Store(true)
 	stops := s.stops
-	s.stops = nil
-	ctx, cancel := context.WithTimeout(ctx, s.Policies.LongestTimeout()+stopGrace)
+	s.stops = [parts][]func(context.Context){}
+	ctx, cancel := context.WithTimeout(ctx, max(s.Policies.LongestTimeout(), s.drain())+stopGrace)
 	defer cancel()
-	for i := len(stops) - 1; i >= 0; i-- {
-		stops[i](ctx)
+	end := func(p part) {
+		for _, stop := range slices.Backward(stops[p]) {
+			stop(ctx)
+		}
 	}
+	var both sync.WaitGroup
+	both.Go(func() { end(work) })
+	both.Go(func() { end(serving) })
+	both.Wait()
+	end(base)
+}
+
+// drain is how long the web serves on while the process stops.
+func (s *Server) drain() time.Duration {
+	if !s.Config.Has(Web) || s.broken.Load() {
+		return 0
+	}
+	return s.Config.Drain
 }
 
 func (s *Server) startPolicy(context.Context) (err error) {
@@ -264,7 +305,7 @@ func (s *Server) selfTestLoop(ctx context.Context) {
 		if err := egress.SelfTest(ctx, s.proxyURL, s.Config.EgressAllow); err != nil && ctx.Err() == nil {
 			s.Logger.Error("the egress proxy failed its self-test", "error", err)
 			if errors.Is(err, egress.ErrLetThrough) {
-				s.failed <- err
+				s.fail(err)
 				return
 			}
 		}

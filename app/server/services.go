@@ -142,10 +142,15 @@ func (s *Server) mailJob() *jobs.Mails {
 	return &jobs.Mails{Outbox: s.Services.Mails, Carrier: s.smtp, Logger: s.Logger}
 }
 
-// health answers /healthz (alive) and /readyz (the database answers and its schema is ours).
+// health answers /healthz (alive) and /readyz: the database answers, its schema has what we need, and this process is not about to stop. A schema
+// that has become newer since the start is no reason not to be ready: migrations leave the running program what it needs.
 func (s *Server) health(mux *http.ServeMux) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "alive") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		if s.leaving.Load() {
+			http.Error(w, "this process is stopping", http.StatusServiceUnavailable)
+			return
+		}
 		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 		defer cancel()
 		state, err := db.SchemaState(ctx, s.Pool)
@@ -153,12 +158,40 @@ func (s *Server) health(mux *http.ServeMux) {
 		case err != nil:
 			w.Header().Set("Retry-After", "2")
 			http.Error(w, "the database does not answer", http.StatusServiceUnavailable)
-		case state != db.Current:
-			http.Error(w, "the database's schema is not this program's; run waybill migrate", http.StatusServiceUnavailable)
+		case state == db.Behind:
+			http.Error(w, "the database's schema is older than this program; run waybill migrate", http.StatusServiceUnavailable)
+		case state == db.Newer:
+			fmt.Fprintln(w, "ready, on the schema of a newer program")
 		default:
 			fmt.Fprintln(w, "ready")
 		}
 	})
+}
+
+// passing answers requests, and while the process stops lets no connection be used again: whoever sends the next request opens one to another process.
+func (s *Server) passing(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.leaving.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// stopHTTP serves on until those who balance the load have seen that we stop, ends streams, and waits for the last answers.
+func (s *Server) stopHTTP(ctx context.Context) {
+	if drain := s.drain(); drain > 0 {
+		s.Logger.Info("not ready any more; serving on for the drain", "drain", drain.String())
+		select {
+		case <-time.After(drain):
+		case <-ctx.Done():
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, stopGrace)
+	defer cancel()
+	if s.http.Shutdown(ctx) != nil {
+		_ = s.http.Close() // streams that did not end in time
+	}
 }
 
 // web adds what only a process with the web role serves.
@@ -211,22 +244,16 @@ func (s *Server) startHTTP(ctx context.Context) (err error) {
 			return fmt.Errorf("WAYBILL_ADDR: %w", err)
 		}
 	}
-	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 90 * time.Second, MaxHeaderBytes: 64 << 10}
+	s.http = &http.Server{Handler: s.passing(mux), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 90 * time.Second, MaxHeaderBytes: 64 << 10}
 	if pages != nil {
 		s.http.RegisterOnShutdown(pages.Close) // live pages would hold the stop up
 		s.http.RegisterOnShutdown(s.Services.Events.Feed.Close)
 	}
 	go func() {
 		if err := s.http.Serve(s.listener); err != nil && err != http.ErrServerClosed {
-			s.failed <- fmt.Errorf("HTTP server: %w", err)
+			s.fail(fmt.Errorf("HTTP server: %w", err))
 		}
 	}()
-	s.onStop(func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, stopGrace)
-		defer cancel()
-		if s.http.Shutdown(ctx) != nil {
-			_ = s.http.Close() // streams that did not end in time
-		}
-	})
+	s.onStop(s.stopHTTP)
 	return nil
 }
