@@ -119,7 +119,7 @@ func (w *walk) joins(tenant string) {
 var (
 	anID = regexp.MustCompile(`[a-z]{2,4}_[0-9A-Za-z]{10,}|[0-9a-f-]{36}`)
 	// download is what a link gives to a program rather than to a person.
-	download = regexp.MustCompile(`/(export|curl|http|response|body|html|openapi[^/]*)(\?|$)|^/v1/|\.(json|yaml|txt)(\?|$)`)
+	download = regexp.MustCompile(`/(file|json|curl|http|response|body|html|openapi[^/]*)(\?|$)|^/v1/|\.(json|yaml|txt)(\?|$)`)
 )
 
 // kindOf is what all pages alike have in common: the path without ids, and the names of the parameters.

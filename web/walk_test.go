@@ -386,7 +386,7 @@ func TestAddressesLeadSomewhere(t *testing.T) {
 		path.AttemptResponse(d, a), path.Events(), path.EventsOf("a.b", "C-1", "c"), path.Event("evt_1"), path.EventBody("evt_1"), path.Undelivered(), path.EventTypes(), path.EventType("a.b"), path.Keys(), path.KeyRevoke("key_1"), path.Activity(), path.Settings(), path.SignIn(),
 		path.SignInLink("wbl_1"), path.Team(), path.MemberRemove("mem_1"), path.PasswordForgot(), path.PasswordReset("wbr_1"), path.Invitation("wbi_1"), path.Verify("wbv_1"),
 		path.Mails(), path.Mail("eml_1"), path.MailHTML("eml_1"), path.Inboxes(), path.Inbox("ibx_1"), path.InboxLive("ibx_1"), path.InboxRequest("ibx_1", "1", "raw"),
-		path.DeliveriesFile(f), path.Export("exp_1"), path.ExportLive("exp_1"), path.ExportFile("exp_1"), path.InboxBody("ibx_1", "1"), path.InboxDelete("ibx_1"), path.EndpointNewAt("https://x.test/"),
+		path.DeliveryJSON(d), path.AttemptJSON(d, a), path.DeliveriesFile(f), path.Export("exp_1"), path.ExportLive("exp_1"), path.ExportFile("exp_1"), path.InboxBody("ibx_1", "1"), path.InboxDelete("ibx_1"), path.EndpointNewAt("https://x.test/"),
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
 		if err != nil {

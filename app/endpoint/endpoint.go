@@ -201,15 +201,9 @@ func (s *Service) List(ctx context.Context, caller account.Caller, state State, 
 	if err := caller.Can(account.EndpointsRead); err != nil {
 		return nil, "", err
 	}
-	from := ""
-	if after != "" {
-		keys, err := cursor.Decode(listCursor, after, 1)
-		if err != nil {
-			return nil, "", err
-		}
-		if from = keys[0]; !id.Valid(id.Endpoint, from) {
-			return nil, "", cursor.ErrForeign()
-		}
+	from, err := listFrom(after)
+	if err != nil {
+		return nil, "", err
 	}
 	rows, err := s.DB.Query(ctx, endpointList, caller.Tenant(), state, from, limit+1)
 	if err != nil {
@@ -223,6 +217,21 @@ func (s *Service) List(ctx context.Context, caller account.Caller, state State, 
 		return found, "", nil
 	}
 	return found[:limit], cursor.Encode(listCursor, found[limit-1].ID), nil
+}
+
+// listFrom is the id below which the page behind a cursor begins; empty is the first page.
+func listFrom(after string) (string, error) {
+	if after == "" {
+		return "", nil
+	}
+	keys, err := cursor.Decode(listCursor, after, 1)
+	if err != nil {
+		return "", err
+	}
+	if !id.Valid(id.Endpoint, keys[0]) {
+		return "", cursor.ErrForeign()
+	}
+	return keys[0], nil
 }
 
 // change runs fn on an endpoint of the caller's tenant in a transaction that holds its lane, so that changes of one endpoint come one after

@@ -11,16 +11,74 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"waybill/app/account"
+	"waybill/app/cursor"
+	"waybill/app/fault"
 	"waybill/app/id"
 	"waybill/app/signing"
 	"waybill/db/queries"
 )
 
 var (
-	endpointFind  = queries.SQL("EndpointFind")
-	endpointAt    = queries.SQL("EndpointAt")
-	secretsSealed = queries.SQL("SecretsSealed")
+	endpointFind   = queries.SQL("EndpointFind")
+	endpointListBy = queries.SQL("EndpointListBy")
+	endpointCount  = queries.SQL("EndpointCount")
+	endpointAt     = queries.SQL("EndpointAt")
+	secretsSealed  = queries.SQL("SecretsSealed")
 )
+
+// Filter narrows a list of endpoints. Zero fields ask for everything.
+type Filter struct {
+	Text string // its name or URL holds this, whatever the case
+	Show string // a State; Attention or Unverified
+}
+
+// The words of Filter.Show that are no State.
+const (
+	Attention  = "attention"  // it is off, or has failed since its last success
+	Unverified = "unverified" // it is on, and nothing was delivered to it yet
+)
+
+// ListBy is List under a filter. It needs endpoints:read. A word of Show that is none is an Invalid fault.
+func (s *Service) ListBy(ctx context.Context, caller account.Caller, f Filter, after string, limit int) ([]Endpoint, string, error) {
+	if err := caller.Can(account.EndpointsRead); err != nil {
+		return nil, "", err
+	}
+	switch f.Show {
+	case "", Attention, Unverified, string(Active), string(Paused), string(Disabled):
+	default:
+		return nil, "", fault.New(fault.Invalid, "A filter is not valid.").Field("show", "must be attention, unverified, active, paused or disabled")
+	}
+	from, err := listFrom(after)
+	if err != nil {
+		return nil, "", err
+	}
+	rows, err := s.DB.Query(ctx, endpointListBy, caller.Tenant(), from, strings.ToLower(strings.TrimSpace(f.Text)), f.Show, limit+1)
+	if err != nil {
+		return nil, "", fmt.Errorf("list endpoints: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, scanEndpoint)
+	if err != nil {
+		return nil, "", fmt.Errorf("list endpoints: %w", err)
+	}
+	if len(found) <= limit {
+		return found, "", nil
+	}
+	return found[:limit], cursor.Encode(listCursor, found[limit-1].ID), nil
+}
+
+// MaxCount is how far endpoints are counted.
+const MaxCount = 10_000
+
+// Count is how many endpoints the caller's tenant has, and how many of them need attention; counted up to MaxCount. It needs endpoints:read.
+func (s *Service) Count(ctx context.Context, caller account.Caller) (all, attention int, err error) {
+	if err := caller.Can(account.EndpointsRead); err != nil {
+		return 0, 0, err
+	}
+	if err := s.DB.QueryRow(ctx, endpointCount, caller.Tenant(), MaxCount).Scan(&all, &attention); err != nil {
+		return 0, 0, fmt.Errorf("count endpoints: %w", err)
+	}
+	return all, attention, nil
+}
 
 // Name is what lists call an endpoint.
 type Name struct {

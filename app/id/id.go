@@ -160,7 +160,7 @@ func Day(id string) (time.Time, error) {
 
 func known(prefix string) bool {
 	switch Prefix(prefix) {
-	case Tenant, Endpoint, Event, Delivery, Attempt, Key, Secret, Member, Session, Worker, Audit, Recovery, HeaderSet, Invitation, Mail:
+	case Tenant, Endpoint, Event, Delivery, Attempt, Key, Secret, Member, Session, Worker, Audit, Recovery, HeaderSet, Invitation, Mail, Inbox, Export, Filter:
 		return true
 	default:
 		return false

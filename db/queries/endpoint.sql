@@ -211,3 +211,40 @@ from signing_secrets k
 join endpoints e on e.tenant_id = k.tenant_id and e.id = k.endpoint_id and e.deleted_at is null
 where k.tenant_id = $1 and k.endpoint_id = $2 and (k.expires_at is null or k.expires_at > statement_timestamp())
 order by k.id desc;
+
+-- name: EndpointListBy
+-- A tenant's endpoints under a filter, newest first, from below id $2: whose name or address holds $3, and of $4 those in that state, or, for
+-- "attention", those that are off or have failed since their last success. It walks through the tenant's own (index endpoints_by_tenant) until the page is full.
+select e.id, e.tenant_id, e.url, e.description, e.state, coalesce(e.reason, ''), coalesce(e.state_by, ''), e.state_at, e.verified_at, e.scheme, e.payload,
+       coalesce(h.names, '{}'), e.concurrency, e.rate_per_second, coalesce(e.preset, ''), e.rev, e.created_at, e.updated_at,
+       array(select s.pattern from subscriptions s where s.tenant_id = e.tenant_id and s.endpoint_id = e.id order by s.ordinal),
+       coalesce((select k.public from signing_secrets k
+                 where k.tenant_id = e.tenant_id and k.endpoint_id = e.id and k.kind = 'ed25519' and k.expires_at is null
+                 order by k.id desc limit 1), ''),
+       coalesce(g.phase, 'closed'), coalesce(g.flagged, false), g.failing_since, g.disable_at, coalesce(cardinality(g.failed), 0),
+       case when g.phase = 'open' then l.not_before end
+from endpoints e
+left join header_sets h on h.tenant_id = e.tenant_id and h.id = e.header_set_id
+left join endpoint_health g on g.tenant_id = e.tenant_id and g.endpoint_id = e.id
+left join lanes l on l.tenant_id = e.tenant_id and l.endpoint_id = e.id
+where e.tenant_id = $1 and e.deleted_at is null and ($2 = '' or e.id < $2)
+  and ($3 = '' or strpos(lower(e.description), $3) > 0 or strpos(lower(e.url), $3) > 0)
+  and case $4
+          when '' then true
+          when 'attention' then e.state <> 'active' or g.failing_since is not null or coalesce(g.flagged, false)
+          when 'unverified' then e.state = 'active' and e.verified_at is null
+          else e.state = $4
+      end
+order by e.id desc
+limit $5;
+
+-- name: EndpointCount
+-- How many endpoints a tenant has, counted up to $2, and how many of those are off or have failed since their last success.
+select count(*)::integer, (count(*) filter (where q.off))::integer
+from (
+    select e.state <> 'active' or g.failing_since is not null or coalesce(g.flagged, false) as off
+    from endpoints e
+    left join endpoint_health g on g.tenant_id = e.tenant_id and g.endpoint_id = e.id
+    where e.tenant_id = $1 and e.deleted_at is null
+    limit $2
+) q;

@@ -13,6 +13,7 @@ import (
 	"waybill/app/delivery"
 	"waybill/app/endpoint"
 	"waybill/app/fault"
+	"waybill/app/id"
 	"waybill/app/verdict"
 	"waybill/web/page"
 	"waybill/web/path"
@@ -49,7 +50,25 @@ func (d *Dashboard) deliveries(w http.ResponseWriter, r *http.Request, caller ac
 
 // fill finds the rows of a history. A filter that is not valid matches nothing and says why; a database that cannot answer is told as that.
 func (d *Dashboard) fill(ctx context.Context, v *view, sheet *page.Deliveries, endpoints map[string]endpoint.Endpoint) (status int, err error) {
-	filter, err := filterOf(*v, sheet.Filter)
+	asked, several, err := d.named(ctx, v.caller, sheet.Filter)
+	if err != nil && !unavailable(err) {
+		return 0, err
+	}
+	if len(several) > 0 {
+		sheet.Empty = page.EmptySeveral
+		for _, e := range several {
+			one := sheet.Filter.At("")
+			one.Endpoint = e.ID
+			name := endpointName(e.ID, e.URL, e.Description)
+			sheet.Several = append(sheet.Several, ui.Option{Value: path.Deliveries(one), Text: titleOf(name), Note: name.Host + name.Path})
+		}
+		sheet.SeveralMore = len(several) == maxMatches
+		return http.StatusOK, nil
+	}
+	var filter delivery.Filter
+	if err == nil {
+		filter, err = filterOf(*v, asked)
+	}
 	var found delivery.Page
 	var count delivery.Count
 	if err == nil {
@@ -124,6 +143,10 @@ func (d *Dashboard) choices(r *http.Request, caller account.Caller, sheet *page.
 	if err != nil {
 		return nil, err
 	}
+	if sheet.ManyEndpoints = len(endpoints) > maxChoices; sheet.ManyEndpoints {
+		// A select of thousands would weigh more than the page and find nothing: it is typed.
+		return endpoints, d.typeChoices(r.Context(), caller, sheet)
+	}
 	chosen := sheet.Filter.Endpoint == ""
 	for _, e := range endpoints {
 		sheet.Endpoints = append(sheet.Endpoints, ui.Option{Value: e.ID, Text: titleOf(nameOf(e))})
@@ -132,16 +155,37 @@ func (d *Dashboard) choices(r *http.Request, caller account.Caller, sheet *page.
 	if !chosen { // one that was deleted, or another page of endpoints
 		sheet.Endpoints = append(sheet.Endpoints, ui.Option{Value: sheet.Filter.Endpoint, Text: ui.Tail(sheet.Filter.Endpoint)})
 	}
-	if may(caller, account.CatalogRead) {
-		types, err := d.catalog(r.Context(), caller)
-		if err != nil {
-			return nil, err
-		}
-		for _, t := range types {
-			sheet.Types = append(sheet.Types, t.Name)
-		}
+	return endpoints, d.typeChoices(r.Context(), caller, sheet)
+}
+
+// typeChoices fills the facet of types.
+func (d *Dashboard) typeChoices(ctx context.Context, caller account.Caller, sheet *page.Deliveries) error {
+	if !may(caller, account.CatalogRead) {
+		return nil
 	}
-	return endpoints, nil
+	types, err := d.catalog(ctx, caller)
+	for _, t := range types {
+		sheet.Types = append(sheet.Types, t.Name)
+	}
+	return err
+}
+
+const (
+	maxChoices = 50 // endpoints that a select has
+	maxMatches = 20 // endpoints that are offered when what was typed is not only one's
+)
+
+// named is the filter with the id of the endpoint that was typed by its name or a part of its address. When several match, it returns them; when none
+// does, the filter is as it was, and no filter of the operation's.
+func (d *Dashboard) named(ctx context.Context, caller account.Caller, f path.DeliveryFilter) (path.DeliveryFilter, []endpoint.Name, error) {
+	if f.Endpoint == "" || id.Valid(id.Endpoint, f.Endpoint) || !may(caller, account.EndpointsRead) {
+		return f, nil, nil
+	}
+	found, err := d.Endpoints.Find(ctx, caller, f.Endpoint, maxMatches)
+	if len(found) == 1 {
+		f.Endpoint, found = found[0].ID, nil
+	}
+	return f, found, err
 }
 
 // emptiness says why a list is empty.
@@ -246,7 +290,10 @@ func (d *Dashboard) deliveriesLive(w http.ResponseWriter, r *http.Request, calle
 	if err != nil {
 		return err
 	}
-	f := path.DeliveryFilterOf(r.URL.Query()).At("")
+	f, _, err := d.named(r.Context(), caller, path.DeliveryFilterOf(r.URL.Query()).At(""))
+	if err != nil {
+		return err
+	}
 	filter, err := filterOf(v, f)
 	if err == nil {
 		_, err = d.Deliveries.List(r.Context(), caller, filter, "", 1)

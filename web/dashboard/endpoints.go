@@ -3,6 +3,7 @@ package dashboard
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"waybill/app/account"
 	"waybill/app/delivery"
 	"waybill/app/endpoint"
+	"waybill/app/fault"
 	"waybill/app/verdict"
 	"waybill/web/page"
 	"waybill/web/path"
@@ -25,17 +27,31 @@ func (d *Dashboard) endpoints(w http.ResponseWriter, r *http.Request, caller acc
 	if err != nil {
 		return err
 	}
-	after := r.URL.Query().Get("cursor")
-	list, next, err := d.Endpoints.List(r.Context(), caller, "", after, pageRows)
+	query := r.URL.Query()
+	after := query.Get("cursor")
+	sheet := page.Endpoints{MayManage: may(caller, account.EndpointsWrite), NoRollups: !d.charted(caller), Search: query.Get("q"), Show: query.Get("show")}
+	all, wrong, err := d.Endpoints.Count(r.Context(), caller)
 	if err != nil {
 		return err
 	}
-	sheet := page.Endpoints{MayManage: may(caller, account.EndpointsWrite), NoRollups: !d.charted(caller), Shown: ui.Count(int64(len(list)), "endpoint", "endpoints")}
+	list, next, err := d.Endpoints.ListBy(r.Context(), caller, endpoint.Filter{Text: sheet.Search, Show: sheet.Show}, after, pageRows)
+	status := http.StatusOK
+	switch {
+	case fault.KindOf(err) == fault.Invalid:
+		v.frame.Notice, status = invalidFilter(err), http.StatusUnprocessableEntity
+	case err != nil:
+		return err
+	}
+	sheet.Shown = endpointsShown(sheet, len(list), all, after == "" && next == "")
+	sheet.Total, sheet.Many = all, all > pageRows
+	if sheet.Many && sheet.Show == "" && sheet.Search == "" && after == "" && wrong > 0 {
+		sheet.Attention = int64(wrong)
+	}
 	if after != "" {
-		sheet.First = path.Endpoints()
+		sheet.First = path.EndpointsOf(sheet.Search, sheet.Show, "")
 	}
 	if next != "" {
-		sheet.Next = path.EndpointsAt(next)
+		sheet.Next = path.EndpointsOf(sheet.Search, sheet.Show, next)
 	}
 	var health map[string]delivery.Health
 	var totals map[string]delivery.Total
@@ -57,7 +73,22 @@ func (d *Dashboard) endpoints(w http.ResponseWriter, r *http.Request, caller acc
 	}
 	// What needs somebody comes first; within that, the newest.
 	slices.SortStableFunc(sheet.Rows, func(a, b page.EndpointRow) int { return cmp.Compare(urgency(a.Stamp), urgency(b.Stamp)) })
-	return d.show(w, r, v, http.StatusOK, sheet)
+	return d.show(w, r, v, status, sheet)
+}
+
+// endpointsShown says how many endpoints of how many a page shows.
+func endpointsShown(sheet page.Endpoints, rows, all int, whole bool) string {
+	if sheet.Search != "" || sheet.Show != "" {
+		return shown(rows, whole, "endpoint", "endpoints")
+	}
+	total := ui.Count(int64(all), "endpoint", "endpoints")
+	switch {
+	case whole:
+		return total
+	case all >= endpoint.MaxCount:
+		total = "more than " + total
+	}
+	return fmt.Sprintf("%d of %s", rows, total)
 }
 
 func idsOf(endpoints []endpoint.Endpoint) []string {

@@ -69,8 +69,13 @@ func (d *Dashboard) subscribable(ctx context.Context, caller account.Caller) ([]
 	if !may(caller, account.EndpointsRead) {
 		return nil, nil
 	}
-	list, _, err := d.Endpoints.List(ctx, caller, "", "", maxSubscribers)
-	return list, err
+	list, next, err := d.Endpoints.List(ctx, caller, "", "", maxSubscribers)
+	if err != nil || next == "" {
+		return list, err
+	}
+	// Of very many the newest, and all that something is wrong with: whoever asks must not miss those.
+	wrong, _, err := d.Endpoints.ListBy(ctx, caller, endpoint.Filter{Show: endpoint.Attention}, next, maxSubscribers)
+	return append(list, wrong...), err
 }
 
 // subscribers are the endpoints that are sent events of a type.

@@ -25,6 +25,14 @@ func (d *Dashboard) deliveriesExport(w http.ResponseWriter, r *http.Request, cal
 		return err
 	}
 	sheet := page.Export{Filter: path.DeliveryFilterOf(r.URL.Query()).At(""), Masked: !may(caller, account.SecretsReveal), Limits: exportLimits}
+	asked, several, err := d.named(r.Context(), caller, sheet.Filter)
+	if err != nil {
+		return err
+	}
+	if len(several) > 0 {
+		return d.redirect(w, r, path.Deliveries(sheet.Filter)) // which of them is asked there
+	}
+	sheet.Filter = asked
 	filter, err := filterOf(v, sheet.Filter)
 	var count delivery.Count
 	if err == nil {

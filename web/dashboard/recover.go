@@ -42,6 +42,9 @@ func (d *Dashboard) showRecover(w http.ResponseWriter, r *http.Request, caller a
 	if sheet.Running, err = d.runningRecovery(r.Context(), caller, e.ID); err != nil {
 		return err
 	}
+	if sheet.Past, err = d.pastRecoveries(r.Context(), v, e.ID); err != nil {
+		return err
+	}
 	in, err := d.recoverInput(r.Context(), v, e.ID, form, &sheet)
 	if err == nil {
 		err = d.fillPreview(r.Context(), v, e.ID, in, &sheet)
@@ -146,8 +149,32 @@ func (d *Dashboard) fillPreview(ctx context.Context, v view, endpointID string, 
 	for _, t := range preview.Types {
 		shown.Groups = append(shown.Groups, page.RecoverGroup{Type: t.Type, Count: t.N, Oldest: v.clock.Moment(t.Oldest), Size: ui.Size(t.Bytes)})
 	}
+	for _, day := range preview.Days {
+		shown.Days = append(shown.Days, page.RecoverDay{Day: day.Day.Format("2 Jan 2006"), Count: day.N, Share: ui.ShareBar{Part: day.N, Whole: preview.Total, Tone: ui.Info}})
+	}
 	sheet.Preview = shown
 	return nil
+}
+
+// pastShown is how many reports of earlier catch-ups the page leads to.
+const pastShown = 5
+
+// pastRecoveries leads to the reports of the endpoint's last catch-ups.
+func (d *Dashboard) pastRecoveries(ctx context.Context, v view, endpointID string) ([]page.RecoverPast, error) {
+	last, _, err := d.Deliveries.RecoveryList(ctx, v.caller, endpointID, "", pastShown+1)
+	if unavailable(err) {
+		return nil, nil
+	}
+	var past []page.RecoverPast
+	for _, one := range last {
+		if one.State == delivery.RecoveryRunning || len(past) == pastShown {
+			continue
+		}
+		sheet := recoverySheet(v, one, page.EndpointName{})
+		past = append(past, page.RecoverPast{Href: path.EndpointRecovery(endpointID, one.ID), Stamp: sheet.Stamp, At: v.clock.Moment(one.CreatedAt),
+			Text: ui.Number(one.Delivered) + " of " + ui.Count(one.Total, "delivery", "deliveries") + " delivered"})
+	}
+	return past, err
 }
 
 // runningRecovery is the address of the endpoint's catch-up that runs, or empty.

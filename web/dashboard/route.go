@@ -100,6 +100,8 @@ func (d *Dashboard) Routes() []Route {
 	show("/deliveries/{id}/attempts/{attempt}", d.attempt)
 	show("/deliveries/{id}/attempts/{attempt}/curl", d.attemptCurl)
 	show("/deliveries/{id}/attempts/{attempt}/http", d.attemptHTTP)
+	show("/deliveries/{id}/attempts/{attempt}/json", d.attemptJSON)
+	show("/deliveries/{id}/json", d.deliveryJSON)
 	show("/deliveries/{id}/attempts/{attempt}/response", d.attemptResponse)
 
 	show("/endpoints", d.endpoints)

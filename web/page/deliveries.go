@@ -23,6 +23,9 @@ func (p Deliveries) facets() ui.FacetRow {
 			{Name: "slower", Label: "Slower than (ms)", Value: f.Slower, Type: "number", Placeholder: "Any"},
 		},
 	}
+	if p.ManyEndpoints {
+		row.Facets[3] = ui.Facet{Name: "endpoint", Label: "Endpoint", Value: f.Endpoint, Type: "text", Placeholder: "Name or URL"}
+	}
 	if f.Range == "custom" {
 		row.Facets = append(row.Facets,
 			ui.Facet{Name: "from", Label: "From", Value: f.From, Type: "datetime-local"},

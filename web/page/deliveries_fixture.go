@@ -47,6 +47,13 @@ func deliveriesFixtures() []Fixture {
 	saved := filtered
 	saved.Saved, saved.SavedHere = []SavedFilter{{ID: fixtureID("flt", 1), Name: "Order system, failing", Href: path.Deliveries(filtered.Filter), Current: true}, filtered.Saved[1]}, true
 	filtered.Rows, filtered.Shown, filtered.Matching, filtered.Next = fixtureRows(5)[4:], "1", 1, ""
+	many := list
+	many.ManyEndpoints, many.Filter.Endpoint = true, "silkhouse"
+	several := many
+	several.Rows, several.Empty, several.Next = nil, EmptySeveral, ""
+	for _, e := range endpointNames {
+		several.Several = append(several.Several, ui.Option{Value: path.Deliveries(path.DeliveryFilter{Endpoint: e.ID}), Text: e.title(), Note: e.Host + e.Path})
+	}
 	older := list
 	older.Filter.Cursor, older.Rows, older.MayResend = "b64x", fixtureRows(12), false
 	older.Shown, older.First, older.Next = "51 to 62 of 62", path.Deliveries(path.DeliveryFilter{}), ""
@@ -54,6 +61,8 @@ func deliveriesFixtures() []Fixture {
 		{State: "full", Page: list},
 		{State: "filtered", Page: filtered},
 		{State: "filtered-as-saved", Page: saved},
+		{State: "many-endpoints", Page: many},
+		{State: "which-endpoint", Page: several},
 		{State: "last-page-as-viewer", Page: older},
 	}
 	for _, empty := range []DeliveriesEmpty{EmptyNothingYet, EmptyNoMatch, EmptyTooOld, EmptyPaused, EmptyFailed} {

@@ -23,7 +23,7 @@ func endpointsFixtures() []Fixture {
 	full := Endpoints{Rows: fixtureEndpointRows(), Shown: "5 endpoints", MayManage: true}
 	limited := full
 	limited.Limit, limited.MayManage = "Your plan has room for 5. Ask the freight platform to raise it.", true
-	many := Endpoints{MayManage: true, Shown: "1 to 40 of 3,000", Next: path.EndpointsAt("b64x")}
+	many := Endpoints{MayManage: true, Shown: "40 of 3,000 endpoints", Next: path.EndpointsAt("b64x"), Many: true, Total: 3000, Attention: 12}
 	for i := range 40 {
 		row := fixtureEndpointRows()[i%5]
 		row.Endpoint = EndpointName{ID: fixtureID("ep", 100+i), Host: "hooks-" + strconv.Itoa(i) + ".shop.example", Path: "/webhooks/consignments/inbound"}
@@ -33,6 +33,7 @@ func endpointsFixtures() []Fixture {
 		{State: "full", Page: full},
 		{State: "at-the-limit", Page: limited},
 		{State: "many", Page: many},
+		{State: "nothing-matches", Page: Endpoints{MayManage: true, Many: true, Total: 3000, Search: "warehose", Show: "paused"}},
 		{State: "none", Page: Endpoints{MayManage: true}},
 		{State: "none-as-viewer", Page: Endpoints{}},
 		{State: "not-loaded", Page: Endpoints{Failed: true}},

@@ -45,7 +45,10 @@ func recoverFixtures() []Fixture {
 	shown.Preview = &RecoverPreview{Total: 148, Skipped: 92, Size: "61.0 kB", Takes: "about 15 s at the endpoint's limit", Groups: []RecoverGroup{
 		{Type: "consignment.booked", Count: 40, Oldest: before(26 * time.Hour), Size: "16.4 kB"},
 		{Type: "consignment.delivered", Count: 108, Oldest: before(25 * time.Hour), Size: "44.6 kB"},
+	}, Days: []RecoverDay{
+		{Day: "16 Nov 2026", Count: 111, Share: ui.ShareBar{Part: 111, Whole: 148, Tone: ui.Info}}, {Day: "17 Nov 2026", Count: 37, Share: ui.ShareBar{Part: 37, Whole: 148, Tone: ui.Info}},
 	}}
+	shown.Past = []RecoverPast{{Href: path.EndpointRecovery(warehouse.ID, "rcv_0"), Text: "240 of 240 deliveries delivered", Stamp: ui.Stamp{Tone: ui.Good, Word: "Done"}, At: before(9 * 24 * time.Hour)}}
 	off := choose
 	off.Active, off.Preview = false, &RecoverPreview{}
 	off.Problems = Problems{"since": "It must be before the end."}

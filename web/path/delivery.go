@@ -112,6 +112,14 @@ func AttemptHTTP(delivery, attempt string) string {
 	return join("deliveries", delivery, "attempts", attempt, "http")
 }
 
+// AttemptJSON is the attempt as the API shows it, as text.
+func AttemptJSON(delivery, attempt string) string {
+	return join("deliveries", delivery, "attempts", attempt, "json")
+}
+
+// DeliveryJSON is the delivery as the API shows it, as text.
+func DeliveryJSON(id string) string { return join("deliveries", id, "json") }
+
 // AttemptResponse is the body the receiver answered with, as text in a sandbox.
 func AttemptResponse(delivery, attempt string) string {
 	return join("deliveries", delivery, "attempts", attempt, "response")

@@ -47,6 +47,11 @@ func Endpoints() string { return "/endpoints" }
 // EndpointsAt is the page of the list at a cursor.
 func EndpointsAt(cursor string) string { return with("/endpoints", "cursor", cursor) }
 
+// EndpointsOf is the list by name or address, by what is to be shown ("attention", "unverified", "active", "paused", "disabled") and cursor, each if not empty.
+func EndpointsOf(search, show, cursor string) string {
+	return with("/endpoints", "q", search, "show", show, "cursor", cursor)
+}
+
 // EndpointNew is the form that adds an endpoint; the same address takes its POST.
 func EndpointNew() string { return "/endpoints/new" }
 
