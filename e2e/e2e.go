@@ -8,17 +8,49 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
 // Build makes the program's binary in dir and returns its path. It runs wherever the module is the working directory's. race builds it with
 // the race detector, which reports to the log and ends the program at its next stop with exit code 66.
 func Build(ctx context.Context, dir string, race bool) (string, error) {
-	binary := filepath.Join(dir, "waybill")
-	arguments := []string{"build", "-o", binary}
+	return build(ctx, filepath.Join(dir, "waybill"), race)
+}
+
+// Later is the name of the one migration that BuildLater's program has beyond this one's.
+const Later = "9999_later"
+
+// BuildLater makes the binary of a version that is to come, and returns its path: the program with one more migration, which makes a table that
+// nobody uses.
+func BuildLater(ctx context.Context, dir string) (string, error) {
+	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the module: %w", err)
+	}
+	file := filepath.Join(dir, Later+".sql")
+	if err := os.WriteFile(file, []byte("create table of_later (id integer primary key);\n"), 0o600); err != nil {
+		return "", err
+	}
+	name := filepath.Join(strings.TrimSpace(string(root)), "db", "migrations", Later+".sql")
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{name: file}})
+	if err != nil {
+		return "", err
+	}
+	list := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(list, overlay, 0o600); err != nil {
+		return "", err
+	}
+	return build(ctx, filepath.Join(dir, "waybill-later"), false, "-overlay", list)
+}
+
+func build(ctx context.Context, binary string, race bool, arguments ...string) (string, error) {
+	arguments = append([]string{"build", "-o", binary}, arguments...)
 	if race {
 		arguments = append(arguments, "-race")
 	}

@@ -43,9 +43,10 @@ const keptLines = 4000
 
 // Launch is how a Program is started.
 type Launch struct {
-	Name  string
-	Roles []string          // web, worker, proxy; none: all
-	Env   map[string]string // over what System gives every process; an empty value takes a variable away
+	Name   string
+	Binary string            // another version of the program; empty: the system's
+	Roles  []string          // web, worker, proxy; none: all
+	Env    map[string]string // over what System gives every process; an empty value takes a variable away
 }
 
 // Spawn starts a process and does not wait for it to be ready. Arguments are those behind the binary's name.

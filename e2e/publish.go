@@ -70,18 +70,22 @@ func (s *System) PublishSQL(ctx context.Context, l *Ledger, events ...Event) err
 
 // PublishAPI publishes events by the API, and writes them into the ledger once it has said yes.
 func (s *System) PublishAPI(ctx context.Context, l *Ledger, events ...Event) error {
-	// Put together by hand: json.Marshal would compact the data, which is to go out byte for byte.
+	err := s.Call(ctx, http.MethodPost, "/v1/events", apiBody(events), nil)
+	if err == nil {
+		l.Commit(events...)
+	}
+	return err
+}
+
+// apiBody is put together by hand: json.Marshal would compact the data, which is to go out byte for byte.
+func apiBody(events []Event) []byte {
 	var body bytes.Buffer
 	for i, e := range events {
 		body.WriteString([]string{`{"events":[`, ","}[min(i, 1)])
 		fmt.Fprintf(&body, `{"id":%q,"tenant":%q,"type":%q,"resource":{"type":"consignment","id":"C-%s"},"data":%s}`, e.ID, e.Tenant, e.Type, e.ID, e.Data)
 	}
 	body.WriteString("]}")
-	err := s.Call(ctx, http.MethodPost, "/v1/events", body.Bytes(), nil)
-	if err == nil {
-		l.Commit(events...)
-	}
-	return err
+	return body.Bytes()
 }
 
 // Events makes n events of one type, with ids that begin with prefix and data that does not survive a careless program: numbers beyond float64,

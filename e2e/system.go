@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -221,7 +222,7 @@ func (s *System) Spawn(l Launch) (*Program, error) {
 	if l.Name == "" {
 		l.Name = fmt.Sprintf("process %d", len(s.ever)+1)
 	}
-	p, err := spawn(s.o.Binary, arguments, s.Env(l.Env), l, s.o.Line)
+	p, err := spawn(cmp.Or(l.Binary, s.o.Binary), arguments, s.Env(l.Env), l, s.o.Line)
 	if err != nil {
 		return nil, err
 	}
