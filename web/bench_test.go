@@ -26,6 +26,7 @@ import (
 	"waybill/app/inbox"
 	"waybill/app/lane"
 	"waybill/app/notice"
+	"waybill/app/operator"
 	"waybill/app/outbox"
 	"waybill/app/policy"
 	"waybill/app/seal"
@@ -47,6 +48,7 @@ type bench struct {
 	logs      *safeBuffer
 	endpoints *endpoint.Service
 	mails     *notice.Outbox
+	operators *operator.Service
 	inboxes   *inbox.Service
 	steps     []sender.Step // what a connection check finds
 	tenant    dbtest.Tenant
@@ -121,7 +123,8 @@ func newBenchOn(t *testing.T, pool, rows *pgxpool.Pool) *bench {
 	b.inboxes = &inbox.Service{DB: pool, Ring: ring, Audit: b.accounts, URL: "https://waybill.test", Now: time.Now}
 	inboxes := *b.inboxes
 	inboxes.DB, inboxes.Audit = wall, &accounts
-	b.Web, err = web.New(web.Config{API: api, Ring: ring, Development: true, Dashboard: dashboard.Config{
+	b.operators = &operator.Service{DB: pool, Now: time.Now, Accounts: b.accounts, Lanes: lanes{pool}}
+	b.Web, err = web.New(web.Config{API: api, Ring: ring, Development: true, Console: consoleConfig(b, pool, ring, log), Dashboard: dashboard.Config{
 		URL: "https://waybill.test", Platform: "The freight platform", Log: log, Now: time.Now,
 		Accounts:   &accounts,
 		Endpoints:  &endpoints,

@@ -60,7 +60,7 @@ func deliverySection(v view, uid string, found []delivery.Delivery, why []delive
 	for _, d := range found {
 		seen[d.EndpointID] = true
 		section.Grid.Rows = append(section.Grid.Rows, []page.Cell{
-			{Text: d.EndpointHost, Small: d.ID, Href: path.ConsoleDelivery(uid, d.ID)}, {Stamp: dashboard.DeliveryStamp(d), Small: d.Outcome()}, {Text: dashboard.AnswerText(d)},
+			{Text: d.EndpointHost, Small: d.ID, Href: path.ConsoleDelivery(uid, d.ID)}, outcomeCell(d), {Text: dashboard.AnswerText(d)},
 			{Text: strconv.Itoa(d.Attempts)}, {When: optional(v.clock, d.NextAt)},
 		})
 	}
@@ -72,6 +72,15 @@ func deliverySection(v view, uid string, found []delivery.Delivery, why []delive
 		section.Grid.Rows = append(section.Grid.Rows, []page.Cell{{Text: line.EndpointHost, Small: line.EndpointID}, {Stamp: ui.Stamp{Tone: ui.Mute, Word: words}}, {}, {}, {}})
 	}
 	return section
+}
+
+// outcomeCell is what became of a delivery, with what the stamp leaves out.
+func outcomeCell(d delivery.Delivery) page.Cell {
+	cell := page.Cell{Stamp: dashboard.DeliveryStamp(d)}
+	if outcome := d.Outcome(); outcome != cell.Stamp.Word {
+		cell.Small = outcome
+	}
+	return cell
 }
 
 // delivery is a delivery of a tenant with its attempts.
@@ -96,7 +105,9 @@ func (c *Console) delivery(w http.ResponseWriter, r *http.Request, who operator.
 	sheet := page.ConsoleDelivery{TenantUID: t.UID, Tenant: t.Name, ID: d.ID, Event: d.EventID, Type: d.Type, Resource: d.ResourceID, Endpoint: d.EndpointHost, EndpointID: d.EndpointID,
 		Stamp: dashboard.DeliveryStamp(d), Published: v.clock.Moment(d.CreatedAt), Next: optional(v.clock, d.NextAt), MayResend: who.May(account.DeliveriesResend),
 		Attempts: attemptSection(v, d, attempts.Attempts)}
-	sheet.Stamp.Note = d.Outcome()
+	if outcome := d.Outcome(); outcome != sheet.Stamp.Word {
+		sheet.Stamp.Note = outcome
+	}
 	if refusal != nil {
 		sheet.NoResend = refusal.Detail
 	}
