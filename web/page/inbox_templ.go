@@ -589,7 +589,7 @@ func (p Inbox) lead() string {
 		return "Its time is over: it answers 404 to everybody. Extend it to go on, or it is removed within a day."
 	}
 	if p.Refused > 0 {
-		return ui.Count(p.Received, "request", "requests") + " received; " + ui.Count(p.Refused, "one came", "came") + " too fast and was answered 429."
+		return ui.Count(p.Received, "request", "requests") + " received; " + ui.Count(p.Refused, "more came too fast and was", "more came too fast and were") + " answered 429."
 	}
 	return ui.Count(p.Received, "request", "requests") + " received."
 }
@@ -871,7 +871,7 @@ func (p Inbox) reply() templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 48, "\" class=\"sheet stack\" aria-labelledby=\"reply-title\" novalidate><h2 id=\"reply-title\">What it answers</h2>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 48, "\" class=\"sheet stack narrow\" aria-labelledby=\"reply-title\" novalidate><h2 id=\"reply-title\">What it answers</h2>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -975,7 +975,7 @@ func (p Inbox) requests() templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 53, "<div class=\"evidence\"><nav aria-label=\"Requests\" class=\"stack\"><h2>Requests</h2><ol class=\"timeline\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 53, "<div class=\"evidence received\"><nav aria-label=\"Requests\" class=\"stack\"><h2>Requests</h2><ol class=\"timeline\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

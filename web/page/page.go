@@ -52,7 +52,7 @@ type Fixture struct {
 func Fixtures() []Fixture {
 	var all []Fixture
 	for _, group := range [][]Fixture{
-		signInFixtures(), peopleFixtures(), overviewFixtures(), endpointsFixtures(), endpointNewFixtures(), inboxFixtures(),
+		signInFixtures(), peopleFixtures(), overviewFixtures(), endpointsFixtures(), endpointNewFixtures(), inboxFixtures(), exportFixtures(),
 		endpointFixtures(), secretsFixtures(), signatureFixtures(), testFixtures(), recoverFixtures(), deliveriesFixtures(), deliveryFixtures(),
 		undeliveredFixtures(), eventsFixtures(), eventFixtures(), eventTypeFixtures(), gapFixtures(), keysFixtures(), consumersFixtures(), teamFixtures(),
 		activityFixtures(), settingsFixtures(), mailFixtures(), docsFixtures(), confirmationFixtures(), errorFixtures(), consoleFixtures(),
