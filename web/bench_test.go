@@ -107,7 +107,7 @@ func newBenchOn(t *testing.T, pool, rows *pgxpool.Pool) *bench {
 	log := slog.New(slog.NewJSONHandler(b.logs, nil))
 	knows := func(name string) bool { return name == "standard" || name == "commerce" }
 	b.mails = &notice.Outbox{DB: pool, Ring: ring, URL: "https://waybill.test", Now: time.Now}
-	b.accounts = &account.Service{DB: pool, Now: time.Now, KnowsPreset: knows, Mails: b.mails}
+	b.accounts = &account.Service{DB: pool, Now: time.Now, KnowsPreset: knows, Mails: b.mails, Ring: ring}
 	// The tests themselves work for all tenants; what is served stands behind the wall.
 	wall := dbtest.Wall(t, pool)
 	mails := *b.mails

@@ -19,6 +19,7 @@ import (
 const (
 	sessionCookie = "waybill"
 	noteCookie    = "waybill-note"
+	halfCookie    = "waybill-half" // between password and code
 	hostPrefix    = "__Host-"
 )
 
@@ -106,18 +107,40 @@ func (p *people) Start(w http.ResponseWriter, r *http.Request, token seal.Secret
 	options := p.store.Options
 	options.MaxAge = int(life.Seconds())
 	session.ID, session.Options = token.Reveal(), &options
+	p.drop(w, r, halfCookie)
 	return p.store.Save(r, w, session)
+}
+
+// Half sends the token of a sign-in that a code has yet to follow.
+func (p *people) Half(w http.ResponseWriter, token seal.Secret, life time.Duration) {
+	options := p.store.Options
+	options.MaxAge = int(life.Seconds())
+	http.SetCookie(w, sessions.NewCookie(p.prefix+halfCookie, token.Reveal(), &options))
+}
+
+// Halfway is that token, or empty.
+func (p *people) Halfway(r *http.Request) string {
+	cookie, err := r.Cookie(p.prefix + halfCookie)
+	if err != nil {
+		return ""
+	}
+	return cookie.Value
+}
+
+// drop takes a cookie back that the request brought.
+func (p *people) drop(w http.ResponseWriter, r *http.Request, name string) {
+	if _, err := r.Cookie(p.prefix + name); err != nil {
+		return
+	}
+	options := p.store.Options
+	options.MaxAge = -1
+	http.SetCookie(w, sessions.NewCookie(p.prefix+name, "", &options))
 }
 
 // End takes every cookie back that the request brought.
 func (p *people) End(w http.ResponseWriter, r *http.Request) error {
-	for _, name := range []string{p.prefix + sessionCookie, p.prefix + noteCookie} {
-		if _, err := r.Cookie(name); err != nil {
-			continue
-		}
-		options := p.store.Options
-		options.MaxAge = -1
-		http.SetCookie(w, sessions.NewCookie(name, "", &options))
+	for _, name := range []string{sessionCookie, noteCookie, halfCookie} {
+		p.drop(w, r, name)
 	}
 	return nil
 }

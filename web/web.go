@@ -59,6 +59,7 @@ func New(config Config) (*Web, error) {
 	w.mux.Handle(assets.Prefix, assets.Handler())
 	if config.Development {
 		w.mux.Handle(path.Gallery(), gallery.Handler())
+		w.mux.Handle(path.MailSamples(), mailSamples(config.Dashboard.URL))
 	}
 	w.inboxes = newReceiver(config.Dashboard.Inboxes, log, config.Observe)
 	w.mux.Handle(InboxPattern, w.inboxes)

@@ -4,7 +4,8 @@
 // It promises that an operation's caller is an argument with rights that are checked inside the operation; that a key, link or session token is
 // shown once and stored as a hash; that what is revoked is refused from the next call on, in every process, because nothing is remembered
 // between calls; that a portal link, like every link of a mail, works once; that a password is kept as its argon2id hash, and guessing one is
-// slowed down whether or not there is such an account; that a tenant that has owners never loses the last one; and that whatever is recorded in the activity log is committed with the thing it tells
+// slowed down whether or not there is such an account; that who has a second factor is in no session before
+// both are right, and that each code is good once; that a tenant that has owners never loses the last one; and that whatever is recorded in the activity log is committed with the thing it tells
 // of, or not at all, as are the mails that tell of it.
 package account
 
@@ -27,6 +28,7 @@ type Service struct {
 	// KnowsPreset says whether a delivery policy of this name exists.
 	KnowsPreset func(name string) bool
 	Mails       *notice.Outbox
+	Ring        *seal.Ring // seals what makes codes; required by what asks for some
 }
 
 // The starts of tokens, so that a leaked one can be recognised for what it is.
@@ -38,6 +40,7 @@ const (
 	invitationPrefix  = "wbi_"
 	resetPrefix       = "wbr_"
 	verifyPrefix      = "wbv_"
+	halfPrefix        = "wbh_"
 )
 
 // shownPrefix is how much of a key is kept readable; 160 random bits remain unknown.

@@ -25,7 +25,7 @@ func newService(t *testing.T) *Service {
 	}
 	pool := dbtest.New(t)
 	return &Service{DB: pool, Now: time.Now, KnowsPreset: func(name string) bool { return name == "commerce" },
-		Mails: &notice.Outbox{DB: pool, Ring: ring, URL: "https://waybill.test", Now: time.Now}}
+		Mails: &notice.Outbox{DB: pool, Ring: ring, URL: "https://waybill.test", Now: time.Now}, Ring: ring}
 }
 
 // platform is a caller with every right of the platform.

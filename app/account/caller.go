@@ -33,6 +33,8 @@ type Caller struct {
 	Support  string // of a session: the operator who looks through it, read-only; else empty
 	Scopes   []Scope
 
+	MustSetUp bool // a member who lacks the second factor that their tenant requires: they can set it up, and nothing else
+
 	RequestsPerSecond int // what the API allows this key; 0: its kind's default
 }
 
@@ -61,6 +63,8 @@ func (c Caller) Can(scope Scope) error {
 		return fault.New(fault.Unauthenticated, "Send an API key as a bearer token, or sign in.")
 	case c.Kind == System:
 		return nil
+	case c.MustSetUp:
+		return fault.New(fault.Forbidden, "This account requires two-factor sign-in. Set it up first.")
 	case !has(c.Scopes, scope):
 		return fault.Newf(fault.Forbidden, "This needs the right %s, which this %s does not have.", scope, c.noun())
 	case c.Suspended && c.Kind != PlatformKey && c.Kind != Operator && !slices.Contains(reads, scope):

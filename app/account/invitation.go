@@ -49,6 +49,8 @@ type InvitationTarget struct {
 	Role       Role
 	By         string // who invites, as people know them; empty: the platform
 	Known      bool   // the address has a password: it is asked for instead of a new one
+	// SecondFactor says that a code is asked for as well: the person signs in, and then joins.
+	SecondFactor bool
 }
 
 // InvitationAnswer is what a person says to an invitation. Name is for who is new.
@@ -272,7 +274,7 @@ func (s *Service) InvitationLook(ctx context.Context, token string) (InvitationT
 	}
 	var t InvitationTarget
 	var tenantID, uid string
-	err := s.DB.QueryRow(ctx, invitationLook, hashOf(token)).Scan(&tenantID, &uid, &t.TenantName, &t.Email, &t.Role, &t.By, &t.Known)
+	err := s.DB.QueryRow(ctx, invitationLook, hashOf(token)).Scan(&tenantID, &uid, &t.TenantName, &t.Email, &t.Role, &t.By, &t.Known, &t.SecondFactor)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return InvitationTarget{}, errDeadLink()
 	}
@@ -294,6 +296,9 @@ func (s *Service) InvitationAccept(ctx context.Context, token string, in Invitat
 	target, err := s.InvitationLook(ctx, token)
 	if err != nil {
 		return "", err
+	}
+	if target.SecondFactor {
+		return "", fault.New(fault.Conflict, "This address signs in with a code. Sign in first, and open the invitation again.")
 	}
 	if target.Known {
 		p, err := s.proven(ctx, target.Email, in.Password, client)
@@ -391,6 +396,9 @@ func (s *Service) join(ctx context.Context, token string, client Client, who fun
 		}
 		if _, err := tx.Exec(ctx, membershipInsert, tenant.ID, p.ID, role); err != nil {
 			return fmt.Errorf("insert a membership: %w", err)
+		}
+		if err := s.noteIn(ctx, tx, p, ByInvitation, 0, client); err != nil {
+			return err
 		}
 		var caller Caller
 		if session, caller, err = s.enter(ctx, tx, p, tenant, MemberSessionLife, "invitation", client); err != nil {

@@ -54,7 +54,7 @@ func (s *Service) KeyRotate(ctx context.Context, caller Caller, keyID string, ov
 		if _, err := narrowed(grantable(caller), key.Scopes, "scopes"); err != nil {
 			return err
 		}
-		return s.Record(ctx, tx, caller, "key.rotated", keyID, map[string]any{"new": key.ID, "prefix": key.Prefix, "overlap_seconds": int(overlap.Seconds())})
+		return s.Record(ctx, tx, caller, "key.rotated", keyID, map[string]any{"name": key.Name, "new": key.ID, "prefix": key.Prefix, "overlap_seconds": int(overlap.Seconds())})
 	})
 	if err != nil {
 		return Key{}, "", err

@@ -81,7 +81,7 @@ func errMismatch() error {
 	return fault.New(fault.Unauthenticated, "Mail address and password do not match.")
 }
 
-// proven is the member whose password this is. Every try is counted against the account, whether there is one or not, and against the
+// proven is the member whose password this is; with a wrong one, whose account it was tried on, if anybody's. Every try is counted against the account, whether there is one or not, and against the
 // client's address; whoever is right is forgiven. A wrong one is an Unauthenticated fault, one too many a RateLimited one that says when to come back.
 func (s *Service) proven(ctx context.Context, email string, password seal.Secret, client Client) (Person, error) {
 	ctx = db.BeyondTenants(ctx)
@@ -101,7 +101,7 @@ func (s *Service) proven(ctx context.Context, email string, password seal.Secret
 		return Person{}, fmt.Errorf("check a password: %w", err)
 	}
 	if !right {
-		return Person{}, errMismatch()
+		return p, errMismatch()
 	}
 	if err := s.clear(ctx, s.DB, accountTries, accountName(email)); err != nil {
 		return Person{}, err
@@ -109,18 +109,30 @@ func (s *Service) proven(ctx context.Context, email string, password seal.Secret
 	return p, s.forgive(ctx, s.DB, addressTries, from)
 }
 
-// SignIn starts a session in the tenant where the person was last, and returns its token.
-func (s *Service) SignIn(ctx context.Context, email string, password seal.Secret, client Client) (seal.Secret, error) {
+// SignIn starts a session in the tenant where the person was last or, if they have a second factor, what SignInFinish goes on with.
+func (s *Service) SignIn(ctx context.Context, email string, password seal.Secret, client Client) (Entrance, error) {
 	ctx = db.BeyondTenants(ctx)
 	email, why := address(email)
 	if why != "" || password == "" {
-		return "", errMismatch()
+		return Entrance{}, errMismatch()
 	}
 	p, err := s.proven(ctx, email, password, client)
-	if err != nil {
-		return "", err
+	if fault.KindOf(err) == fault.Unauthenticated {
+		if noted := s.noteRefused(ctx, p, email, ByPassword, client); noted != nil {
+			return Entrance{}, noted
+		}
 	}
-	var token seal.Secret
+	if err != nil {
+		return Entrance{}, err
+	}
+	asked, err := s.asksCode(ctx, s.DB, p.ID)
+	if err == nil && asked {
+		err = s.take(ctx, s.DB, halfTries, p.ID)
+	}
+	if err != nil {
+		return Entrance{}, err
+	}
+	var in Entrance
 	err = db.Tx(ctx, s.DB, func(tx pgx.Tx) error {
 		var held string
 		if err := tx.QueryRow(ctx, memberHold, p.ID, p.hash).Scan(&held); errors.Is(err, pgx.ErrNoRows) {
@@ -128,19 +140,28 @@ func (s *Service) SignIn(ctx context.Context, email string, password seal.Secret
 		} else if err != nil {
 			return fmt.Errorf("hold member: %w", err)
 		}
-		var tenant Tenant
-		if err := tx.QueryRow(ctx, membershipLatest, p.ID).Scan(&tenant.ID, &tenant.UID); errors.Is(err, pgx.ErrNoRows) {
-			return fault.New(fault.Forbidden, "You are a member of no account any more. Ask an owner to invite you again.")
-		} else if err != nil {
-			return fmt.Errorf("find the member's tenant: %w", err)
+		tenant, err := s.latest(ctx, tx, p.ID)
+		if err != nil {
+			return err
 		}
-		token, _, err = s.enter(ctx, tx, p, tenant, MemberSessionLife, "password", client)
+		asked, err := s.asksCode(ctx, tx, p.ID)
+		switch {
+		case err != nil:
+			return err
+		case asked:
+			in.Half, err = s.half(ctx, tx, p, client)
+			return err
+		}
+		if err := s.noteIn(ctx, tx, p, ByPassword, 0, client); err != nil {
+			return err
+		}
+		in.Session, _, err = s.enter(ctx, tx, p, tenant, MemberSessionLife, string(ByPassword), client)
 		return err
 	})
 	if err != nil {
-		return "", err
+		return Entrance{}, err
 	}
-	return token, nil
+	return in, nil
 }
 
 // enter starts a member's session in a tenant, notes that they are there, and records it.
@@ -226,7 +247,7 @@ func (s *Service) PasswordChange(ctx context.Context, caller Caller, current, ne
 }
 
 // setPassword stores a hash, in place of another unless that is empty, ends every session but one, makes links that would set a password
-// void, and mails it.
+// void, and what was signed in by half, and mails it.
 func (s *Service) setPassword(ctx context.Context, tx pgx.Tx, p Person, hash, instead string, verified bool, except string, client Client) error {
 	err := tx.QueryRow(ctx, memberPassword, p.ID, hash, instead, verified).Scan(&p.Email, &p.Name)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -236,6 +257,9 @@ func (s *Service) setPassword(ctx context.Context, tx pgx.Tx, p Person, hash, in
 		return fmt.Errorf("save a password: %w", err)
 	}
 	if _, err := endSessions(ctx, tx, p.ID, except); err != nil {
+		return err
+	}
+	if err := run(ctx, tx, halfSignInsEnd, p.ID); err != nil {
 		return err
 	}
 	if _, err := tx.Exec(ctx, memberTokensVoid, p.ID, "reset"); err != nil {

@@ -68,11 +68,11 @@ func (s *Service) joined(t *testing.T, inviter Caller, email string, role Role) 
 
 func (s *Service) signedIn(t *testing.T, email string, password seal.Secret) Caller {
 	t.Helper()
-	token, err := s.SignIn(t.Context(), email, password, laptop)
+	in, err := s.SignIn(t.Context(), email, password, laptop)
 	if err != nil {
 		t.Fatal(err)
 	}
-	caller, err := s.SessionCaller(t.Context(), token.Reveal())
+	caller, err := s.SessionCaller(t.Context(), in.Session.Reveal())
 	if err != nil {
 		t.Fatal(err)
 	}

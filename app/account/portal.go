@@ -117,6 +117,9 @@ func (s *Service) PortalLinkRedeem(ctx context.Context, token string, client Cli
 		if err != nil {
 			return fmt.Errorf("redeem portal link: %w", err)
 		}
+		if _, err := note(ctx, tx, "", start.tenantID, start.label, ByPortalLink, SignInDone, client); err != nil {
+			return err
+		}
 		var sessionID string
 		if sessionID, session, err = s.startSession(ctx, tx, start, client); err != nil {
 			return err

@@ -90,7 +90,7 @@ func (s *Service) SessionCaller(ctx context.Context, token string) (Caller, erro
 	var expires time.Time
 	var stale bool
 	err := s.DB.QueryRow(ctx, sessionByHash, hashOf(token)).Scan(&caller.ID, &caller.TenantID, &caller.TenantUID, &caller.Suspended,
-		&caller.MemberID, &caller.Name, &caller.Scopes, &role, &expires, &stale, &caller.Support)
+		&caller.MemberID, &caller.Name, &caller.Scopes, &role, &expires, &stale, &caller.Support, &caller.MustSetUp)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Caller{}, errNoSession()
 	}
@@ -256,12 +256,12 @@ func endSessions(ctx context.Context, tx pgx.Tx, memberID, except string) (int, 
 	return int(tag.RowsAffected()), nil
 }
 
-// Prune removes sessions, links, invitations and throttles whose time is over, and says how many rows that were. A job calls it now and then; nothing
+// Prune removes sessions, links, invitations, throttles and the history of sign-ins whose time is over, and says how many rows that were. A job calls it now and then; nothing
 // depends on it, because what has expired is refused by its time.
 func (s *Service) Prune(ctx context.Context) (int, error) {
 	ctx = db.BeyondTenants(ctx)
 	removed := 0
-	for _, sql := range []string{sessionExpire, portalLinkExpire, memberTokenExpire, invitationExpire, throttleExpire} {
+	for _, sql := range []string{sessionExpire, portalLinkExpire, memberTokenExpire, invitationExpire, throttleExpire, halfSignInExpire, signInExpire} {
 		tag, err := s.DB.Exec(ctx, sql)
 		if err != nil {
 			return removed, fmt.Errorf("prune accounts: %w", err)

@@ -26,8 +26,13 @@ type throttle struct {
 
 // A person mistypes five times; a guesser gets some 100 guesses a day at an account. An address may be that of a whole office.
 var (
-	accountTries    = throttle{"sign-in account", 5, time.Minute, 15 * time.Minute, time.Hour}
-	addressTries    = throttle{"sign-in address", 50, time.Minute, 15 * time.Minute, time.Hour}
+	accountTries = throttle{"sign-in account", 5, time.Minute, 15 * time.Minute, time.Hour}
+	addressTries = throttle{"sign-in address", 50, time.Minute, 15 * time.Minute, time.Hour}
+	// Who comes as far as a code knows the password: a million codes, three of them good, and some 40 guesses a day. A recovery code cannot be guessed; its
+	// own count lets who has the device taken by a guesser in with one.
+	codeTries       = throttle{"sign-in code", 5, time.Minute, time.Hour, 24 * time.Hour}
+	recoveryTries   = throttle{"sign-in recovery code", 5, time.Minute, time.Hour, 24 * time.Hour}
+	halfTries       = throttle{"sign-in half", 30, time.Minute, 15 * time.Minute, time.Hour}
 	resetsOfAccount = throttle{"reset account", 3, 20 * time.Minute, time.Hour, 2 * time.Hour}
 	resetsOfAddress = throttle{"reset address", 20, 5 * time.Minute, time.Hour, 2 * time.Hour}
 	verifyMails     = throttle{"verify member", 5, 10 * time.Minute, time.Hour, 2 * time.Hour}

@@ -15,50 +15,14 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-var at = time.Date(2026, 11, 17, 9, 41, 5, 0, time.UTC)
-
-// samples is every notice, and one that uses all of the shape.
-func samples() map[string]Notice {
-	const token = "wbi_0123456789abcdefghjkmnpqrstvwxyz01234567"
-	trouble := Trouble{
-		Tenant: "Meera Silk House", EndpointID: "ep_01KA8R2Q4ZJ6T0W3X5Y7N8P900", Name: "Order system", URL: "https://orders.silkhouse.example/webhooks/freight",
-		Since: at.Add(-51 * time.Minute), Until: at.Add(24 * time.Hour), Different: 14, Title: "Your server answered 500 Internal Server Error",
-		Happened: "It failed while it worked on the event.", Fix: "Look in your application's log at the time of this attempt.", Excerpt: Excerpt([]byte("<h1>Oops</h1>\n\tline 2\n")),
-		DeliveryID: "dlv_01KA8R2Q4ZJ6T0W3X5Y7N8P900", AttemptID: "att_01KA8R2Q4ZJ6T0W3X5Y7N8P900",
-	}
-	refused, gone := trouble, trouble
-	refused.Refused, refused.Name, refused.Title, refused.Different = true, "", "Your server answered 401 Unauthorized", 1
-	gone.Gone, gone.Since, gone.Title = true, time.Time{}, "Your server answered 410 Gone"
-	return map[string]Notice{
-		"endpoint-failing": Failing(trouble), "endpoint-refused": Failing(refused), "endpoint-warning": Warning(trouble),
-		"endpoint-disabled": Disabled(trouble), "endpoint-gone": Disabled(gone), "endpoint-recovered": Recovered(trouble),
-		"undelivered":              Undelivered("Meera Silk House", at.Truncate(time.Hour), 30*24*time.Hour, []Undone{{trouble, 12, "500"}, {refused, 1, "401"}}),
-		"invitation":               Invitation("Meera Silk House", "Meera Iyer", "Developer", token, at.Add(7*24*time.Hour)),
-		"invitation-from-platform": Invitation("Meera Silk House", "", "Owner", token, at.Add(7*24*time.Hour)),
-		"reset":                    Reset(token, time.Hour),
-		"verify":                   Verify(token, 3*24*time.Hour),
-		"welcome":                  Welcome("Meera Iyer", "Meera Silk House"),
-		"password-changed":         PasswordChanged(at, "198.51.100.24"),
-		"everything": {
-			Subject: "Order system has failed since 14:20", Heading: "Your endpoint fails", Preheader: "100 deliveries wait.",
-			Paragraphs: []string{
-				"Your server answers 401 Unauthorized since 14:20. Most likely its code does not know the secret that we sign with any more, and refuses what we send.",
-				"Nothing is lost: what waits is sent as soon as your server takes it.",
-			},
-			Facts:   []Fact{{"Endpoint", "https://orders.silkhouse.example/webhooks/freight"}, {"Failing since", "17 November 2026, 08:50 UTC"}, {"Waiting", "100 deliveries"}},
-			Excerpt: "{\"error\": \"signature <mismatch>\"}\nsecond line\r\n",
-			Button:  Button{"See what was answered", path.Endpoint("ep_01KA8R2Q4ZJ6T0W3X5Y7N8P900")},
-			Footer:  []string{"You get this mail as a developer of Meera Silk House. Your settings say which ones you get."},
-		},
-	}
-}
-
 const base = "https://waybill.test"
+
+var at = sampleAt
 
 // TestGolden holds what people are sent: run with -update after a change that was meant, and read the difference.
 func TestGolden(t *testing.T) {
 	t.Parallel()
-	for name, sample := range samples() {
+	for name, sample := range Samples() {
 		made, err := Render(sample, base)
 		if err != nil {
 			t.Fatal(err)
@@ -136,7 +100,7 @@ func TestWhatPeopleTypedIsText(t *testing.T) {
 
 func TestTextIsInLines(t *testing.T) {
 	t.Parallel()
-	for name, sample := range samples() {
+	for name, sample := range Samples() {
 		made, err := Render(sample, base)
 		if err != nil {
 			t.Fatal(err)

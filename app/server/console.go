@@ -25,7 +25,7 @@ func (s *Server) startConsole(ctx context.Context) (*console.Config, error) {
 	s.closeAtStop(pool)
 	watch := &operator.Watch{DB: pool, Now: time.Now, Log: s.Logger}
 	s.goLoop(watch.Run)
-	accounts := &account.Service{DB: pool, Now: time.Now, KnowsPreset: s.Services.Accounts.KnowsPreset, Mails: s.Services.Mails}
+	accounts := &account.Service{DB: pool, Now: time.Now, KnowsPreset: s.Services.Accounts.KnowsPreset, Mails: s.Services.Mails, Ring: s.Ring}
 	s.Services.Operators = &operator.Service{DB: pool, Now: time.Now, Accounts: accounts, Lanes: lanes{s.Waker, pool}, Watch: watch}
 	jobs, err := s.Inserter.Pages(path.ConsoleJobs(), s.Logger)
 	if err != nil {

@@ -77,7 +77,7 @@ func (s *Server) startServices(ctx context.Context) (err error) {
 	if err := s.startMails(); err != nil {
 		return err
 	}
-	s.Services.Accounts = &account.Service{DB: s.Pool, Now: time.Now, KnowsPreset: knows, Mails: s.Services.Mails}
+	s.Services.Accounts = &account.Service{DB: s.Pool, Now: time.Now, KnowsPreset: knows, Mails: s.Services.Mails, Ring: s.Ring}
 	s.Services.Endpoints = &endpoint.Service{DB: s.Pool, Audit: s.Services.Accounts, Ring: s.Ring, Lanes: lanes{s.Waker, s.Pool}, Tests: tests{},
 		URLs: egress.URLOptions{AllowHTTP: s.Config.AllowHTTP, Allow: s.Config.EgressAllow}, KnowsPreset: knows, Now: time.Now, Log: s.Logger}
 	s.Services.Types = &catalog.Types{DB: s.Pool, Accounts: s.Services.Accounts, Operations: s.Config.OperationsTenant}

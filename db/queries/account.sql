@@ -113,9 +113,12 @@ values ($1, $2, $3, $4, $5, $6, $7, $8, statement_timestamp() + $9::interval)
 returning created_at, expires_at;
 
 -- name: SessionByHash
--- all tenants: who asks, from the token alone. A member's rights are read from the role each time, so that a change holds at once.
+-- all tenants: who asks, from the token alone. A member's rights are read from the role each time, so that a change holds at once; and so is whether
+-- the tenant has come to require a second factor that they lack.
 select s.id, s.tenant_id, t.uid, t.suspended_at is not null, coalesce(s.member_id, ''), coalesce(m.email, s.label), s.scopes, coalesce(p.role, ''),
-       s.expires_at, s.last_seen_at < statement_timestamp() - interval '1 minute', coalesce(s.operator_id, '')
+       s.expires_at, s.last_seen_at < statement_timestamp() - interval '1 minute', coalesce(s.operator_id, ''),
+       s.member_id is not null and coalesce(t.second_factor_since <= s.created_at, false)
+           and not exists (select from second_factors f where f.member_id = s.member_id and f.confirmed_at is not null)
 from sessions s
 join tenants t on t.id = s.tenant_id
 left join members m on m.id = s.member_id

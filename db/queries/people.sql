@@ -266,7 +266,8 @@ returning email;
 
 -- name: InvitationLook
 -- all tenants: by the hash of a secret token. What the page shows before it is accepted.
-select t.id, t.uid, t.name, i.email, i.role, i.invited_by, coalesce(m.password_hash is not null, false)
+select t.id, t.uid, t.name, i.email, i.role, i.invited_by, coalesce(m.password_hash is not null, false),
+       exists (select from second_factors f where f.member_id = m.id and f.confirmed_at is not null)
 from invitations i
 join tenants t on t.id = i.tenant_id
 left join members m on m.email = i.email

@@ -27,7 +27,7 @@ var activityWords = map[string]string{
 	"endpoint.paused": "paused", "endpoint.disabled": "disabled", "endpoint.enabled": "enabled", "endpoint.tested": "sent a test event to",
 	"endpoint.headers_revealed": "revealed the static headers of", "endpoint.recovered": "caught up",
 	"secret.rotated": "rotated the secret of", "secret.revealed": "revealed a secret of", "secret.expired": "ended a secret of",
-	"event.expunged": "expunged the content of",
+	"event.expunged":  "expunged the content of",
 	"delivery.resent": "resent the delivery", "key.created": "made an API key", "key.revoked": "revoked an API key",
 	"session.started": "signed in", "session.ended": "signed out", "session.revoked": "ended a session",
 	"portal.link_created": "made a sign-in link", "tenant.created": "opened this account", "tenant.changed": "changed this account",
@@ -37,6 +37,10 @@ var activityWords = map[string]string{
 	"member.joined": "joined", "member.renamed": "changed their name", "member.password_changed": "changed their password",
 	"member.password_reset": "set a new password with a link", "member.verified": "confirmed their address", "member.confirmation_sent": "asked to confirm their address",
 	"member.role_changed": "changed the role of", "member.removed": "removed", "member.notices_changed": "chose what to be mailed about",
+	"member.second_factor_on": "turned two-factor sign-in on", "member.second_factor_off": "turned two-factor sign-in off",
+	"member.second_factor_reset": "reset the two-factor sign-in of", "member.recovery_codes_made": "made new recovery codes",
+	"tenant.second_factor_required": "required two-factor sign-in of everybody", "tenant.second_factor_optional": "left two-factor sign-in to everybody's choice",
+	"key.rotated":        "rotated an API key",
 	"invitation.created": "invited", "invitation.resent": "sent the invitation again to", "invitation.revoked": "withdrew the invitation of",
 }
 
@@ -147,7 +151,7 @@ func objectLink(entry account.Entry, detail map[string]any, endpoints map[string
 		return ui.Link{Text: ui.Tail(entry.Object), Href: path.Delivery(entry.Object)}
 	case noun == "key":
 		return ui.Link{Text: text(detail["name"])}
-	case noun == "invitation" || entry.Action == "member.role_changed" || entry.Action == "member.removed":
+	case noun == "invitation" || entry.Action == "member.role_changed" || entry.Action == "member.removed" || entry.Action == "member.second_factor_reset":
 		return ui.Link{Text: text(detail["email"])}
 	}
 	return ui.Link{}
@@ -167,7 +171,7 @@ func detailWords(action string, detail map[string]any) string {
 		return "without an overlap"
 	case "secret.revealed", "secret.expired":
 		return text(detail["fingerprint"])
-	case "key.created", "key.revoked":
+	case "key.created", "key.revoked", "key.rotated":
 		return text(detail["prefix"]) + "…"
 	case "session.started":
 		if detail["by"] == "switch" {

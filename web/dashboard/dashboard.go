@@ -71,6 +71,10 @@ type Sessions interface {
 	Caller(r *http.Request) (account.Caller, error)
 	// Start signs the browser in with a session's token, for as long as life.
 	Start(w http.ResponseWriter, r *http.Request, token seal.Secret, life time.Duration) error
+	// Half keeps the token of a sign-in that a code has yet to follow, for as long as life or until Start.
+	Half(w http.ResponseWriter, token seal.Secret, life time.Duration)
+	// Halfway is that token, or empty.
+	Halfway(r *http.Request) string
 	// End forgets whatever the browser held.
 	End(w http.ResponseWriter, r *http.Request) error
 	// Say leaves a note for the session's next page.

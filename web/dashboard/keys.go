@@ -117,26 +117,66 @@ func (d *Dashboard) keyCreate(w http.ResponseWriter, r *http.Request, caller acc
 	return d.done(w, r, caller, path.Keys(), Note{About: key.ID, Secret: text.Reveal()})
 }
 
-// keyRevokeAsk asks before a key is revoked.
-func (d *Dashboard) keyRevokeAsk(w http.ResponseWriter, r *http.Request, caller account.Caller) error {
+// keyOf is a key of the tenant's, with the view that its question is shown in.
+func (d *Dashboard) keyOf(r *http.Request, caller account.Caller) (account.Key, view, error) {
 	v, err := d.view(r, caller)
 	if err != nil {
-		return err
+		return account.Key{}, view{}, err
 	}
 	keys, _, err := d.Accounts.KeyList(r.Context(), caller, "", maxKeys)
 	if err != nil {
-		return err
+		return account.Key{}, view{}, err
 	}
 	for _, key := range keys {
 		if key.ID == r.PathValue("key") {
-			used := ""
-			if key.LastUsedAt != nil {
-				used = v.clock.Moment(*key.LastUsedAt).Relative
-			}
-			return d.show(w, r, v, http.StatusOK, page.RevokeKey(key.ID, key.Name, key.Prefix, used))
+			return key, v, nil
 		}
 	}
-	return fault.New(fault.NotFound, "There is no such key.")
+	return account.Key{}, view{}, fault.New(fault.NotFound, "There is no such key.")
+}
+
+// keyRotateAsk asks how long a key goes on beside a new one.
+func (d *Dashboard) keyRotateAsk(w http.ResponseWriter, r *http.Request, caller account.Caller) error {
+	key, v, err := d.keyOf(r, caller)
+	if err != nil {
+		return err
+	}
+	return d.show(w, r, v, http.StatusOK, page.RotateKey(key.ID, key.Name, key.Prefix))
+}
+
+// keyRotate makes a key in an old one's place and shows it on the page that follows, once.
+func (d *Dashboard) keyRotate(w http.ResponseWriter, r *http.Request, caller account.Caller) error {
+	overlap, err := time.ParseDuration(field(r, "overlap"))
+	if err != nil {
+		overlap = -1 // which is refused
+	}
+	key, text, err := d.Accounts.KeyRotate(r.Context(), caller, r.PathValue("key"), overlap)
+	if problems, ok := refused(err, map[string]string{"overlap_seconds": "overlap"}); ok {
+		old, v, err := d.keyOf(r, caller)
+		if err != nil {
+			return err
+		}
+		sheet := page.RotateKey(old.ID, old.Name, old.Prefix)
+		sheet.Choices[0].Error, sheet.Problems = problems["overlap"], problems
+		return d.show(w, r, v, http.StatusUnprocessableEntity, sheet)
+	}
+	if err != nil {
+		return err
+	}
+	return d.done(w, r, caller, path.Keys(), Note{About: key.ID, Secret: text.Reveal()})
+}
+
+// keyRevokeAsk asks before a key is revoked.
+func (d *Dashboard) keyRevokeAsk(w http.ResponseWriter, r *http.Request, caller account.Caller) error {
+	key, v, err := d.keyOf(r, caller)
+	if err != nil {
+		return err
+	}
+	used := ""
+	if key.LastUsedAt != nil {
+		used = v.clock.Moment(*key.LastUsedAt).Relative
+	}
+	return d.show(w, r, v, http.StatusOK, page.RevokeKey(key.ID, key.Name, key.Prefix, used))
 }
 
 // keyRevoke ends a key at once.

@@ -41,10 +41,13 @@ func (d *Dashboard) canMail() error {
 // signIn signs in with a mail address and a password.
 func (d *Dashboard) signIn(w http.ResponseWriter, r *http.Request, _ account.Caller) error {
 	sheet := page.SignIn{Email: field(r, "email"), Next: local(field(r, "next"))}
-	token, err := d.Accounts.SignIn(r.Context(), sheet.Email, secret(r, "password"), client(r))
+	in, err := d.Accounts.SignIn(r.Context(), sheet.Email, secret(r, "password"), client(r))
 	switch shown := faultOf(err); {
+	case err == nil && in.Half != "":
+		d.Sessions.Half(w, in.Half, account.HalfSignInLife)
+		return d.redirect(w, r, path.SignInCode("", sheet.Next))
 	case err == nil:
-		return d.begin(w, r, token, sheet.Next)
+		return d.begin(w, r, in.Session, sheet.Next)
 	case shown.Kind == fault.RateLimited:
 		sheet.Problems = page.Problems{"": shown.Detail}
 		return d.showPlain(w, r, http.StatusTooManyRequests, sheet)
@@ -160,7 +163,7 @@ func (d *Dashboard) showInvitation(w http.ResponseWriter, r *http.Request, statu
 	_, here := d.invited(r, target)
 	return d.showPlain(w, r, status, page.InvitationAccept{
 		Token: token, Tenant: target.TenantName, By: target.By, Role: string(target.Role), Email: target.Email, Name: name,
-		Known: target.Known, SignedIn: here, Problems: problems,
+		Known: target.Known, SignedIn: here, Code: target.SecondFactor, Problems: problems,
 	})
 }
 

@@ -105,6 +105,9 @@ func (d *Dashboard) answer(w http.ResponseWriter, r *http.Request, route Route) 
 		}
 		recordOf(r).Caller = caller
 		r = asTenant(r, caller)
+		if caller.MustSetUp && !forSetUp(route) {
+			return d.leadToSetUp(w, r, route)
+		}
 	}
 	if r.Method == http.MethodPost {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)

@@ -12,6 +12,11 @@ import (
 	"waybill/web/ui"
 )
 
+const (
+	latestSignIns = 5             // on the page of settings
+	ownNewBrowser = "new-browser" // the mail about a sign-in with a new browser
+)
+
 // settings is the page of the account's and the person's settings.
 func (d *Dashboard) settings(w http.ResponseWriter, r *http.Request, caller account.Caller) error {
 	return d.showSettings(w, r, caller, http.StatusOK, nil, nil)
@@ -33,6 +38,13 @@ func (d *Dashboard) showSettings(w http.ResponseWriter, r *http.Request, caller 
 		if err := d.personal(r, v, &sheet); err != nil {
 			return err
 		}
+	}
+	if caller.MemberID != "" || caller.Support == "" && may(caller, account.AuditRead) {
+		entries, _, err := d.Accounts.SignInList(r.Context(), caller, "", latestSignIns)
+		if err != nil {
+			return err
+		}
+		sheet.SignIns = signInRows(v, entries)
 	}
 	if typed != nil {
 		typed(&sheet)
@@ -56,13 +68,26 @@ func (d *Dashboard) personal(r *http.Request, v view, sheet *page.Settings) erro
 		choice.Name, choice.Value, choice.Checked = "notices", string(topic), slices.Contains(topics, topic)
 		sheet.Notices = append(sheet.Notices, choice)
 	}
+	fresh, err := d.Accounts.SignInMail(r.Context(), v.caller)
+	if err != nil {
+		return err
+	}
+	sheet.Own = []ui.Check{{Name: "own", Value: ownNewBrowser, Label: "You sign in with a new browser", Checked: fresh}}
+	second, err := d.Accounts.SecondFactor(r.Context(), v.caller)
+	if err != nil {
+		return err
+	}
+	sheet.TwoFactor = twoFactorSheet(v, second)
+	if sheet.Refused, err = d.Accounts.SignInsRefused(r.Context(), v.caller); err != nil {
+		return err
+	}
 	sessions, err := d.Accounts.SessionsOwn(r.Context(), v.caller)
 	if err != nil {
 		return err
 	}
 	for _, s := range sessions {
 		sheet.Sessions = append(sheet.Sessions, page.Session{
-			ID: s.ID, Browser: browser(s.UserAgent), From: s.Address, Tenant: s.Label, Started: v.clock.Moment(s.CreatedAt), Seen: v.clock.Moment(s.LastSeenAt),
+			ID: s.ID, Browser: account.Browser(s.UserAgent), From: s.Address, Tenant: s.Label, Started: v.clock.Moment(s.CreatedAt), Seen: v.clock.Moment(s.LastSeenAt),
 			This: s.ID == v.caller.ID,
 		})
 	}
@@ -133,6 +158,9 @@ func (d *Dashboard) settingsNotices(w http.ResponseWriter, r *http.Request, call
 		topics = append(topics, account.Topic(topic))
 	}
 	err := d.Accounts.NoticesSave(r.Context(), caller, topics)
+	if err == nil {
+		err = d.Accounts.SignInMailSave(r.Context(), caller, slices.Contains(r.PostForm["own"], ownNewBrowser))
+	}
 	if problems, ok := refused(err, nil); ok {
 		return d.showSettings(w, r, caller, statusOf(err), problems, nil)
 	}
@@ -174,26 +202,6 @@ func (d *Dashboard) sessionsEnd(w http.ResponseWriter, r *http.Request, caller a
 		return err
 	}
 	return d.done(w, r, caller, path.Settings(), Note{Text: ui.Count(int64(ended), "session has", "sessions have") + " ended."})
-}
-
-// browser names a browser and its system by its user agent, as far as people tell them apart.
-func browser(agent string) string {
-	find := func(names [][2]string, fallback string) string {
-		for _, name := range names {
-			if strings.Contains(agent, name[0]) {
-				return name[1]
-			}
-		}
-		return fallback
-	}
-	program := find([][2]string{{"Edg", "Edge"}, {"OPR/", "Opera"}, {"SamsungBrowser", "Samsung Internet"}, {"Firefox", "Firefox"}, {"FxiOS", "Firefox"},
-		{"CriOS", "Chrome"}, {"Chrome", "Chrome"}, {"Safari", "Safari"}}, "A browser")
-	system := find([][2]string{{"iPhone", "iPhone"}, {"iPad", "iPad"}, {"Android", "Android"}, {"CrOS", "ChromeOS"}, {"Mac OS", "a Mac"}, {"Windows", "Windows"},
-		{"Linux", "Linux"}}, "")
-	if system == "" {
-		return program
-	}
-	return program + " on " + system
 }
 
 // knownZones are offered to choose from; every other IANA name can be typed.

@@ -34,6 +34,8 @@ func (d *Dashboard) signInForm(w http.ResponseWriter, r *http.Request, _ account
 		sheet.Notice = &ui.Banner{Tone: ui.Good, Title: "Your new password is set", Text: "Sign in with it. All your sessions have ended."}
 	case query.Get("after") == "verified":
 		sheet.Notice = &ui.Banner{Tone: ui.Good, Title: "Your address is confirmed"}
+	case query.Get("after") == "half":
+		sheet.Notice = &ui.Banner{Tone: ui.Info, Title: "Sign in again", Text: "The time to give the code is over, or this browser has not begun to sign in."}
 	case query.Has("next"):
 		sheet.Notice = &ui.Banner{Tone: ui.Info, Title: "Sign in to go on", Text: "Your session has ended, or this browser has none."}
 	}

@@ -25,6 +25,15 @@ func (d *Dashboard) showTeam(w http.ResponseWriter, r *http.Request, caller acco
 	if err != nil {
 		return err
 	}
+	holders := map[string]bool{}
+	if may(caller, account.TeamWrite) {
+		if holders, err = d.Accounts.SecondFactorHolders(r.Context(), caller); err != nil {
+			return err
+		}
+		if sheet.TwoFactor, err = d.Accounts.SecondFactorRequired(r.Context(), caller); err != nil {
+			return err
+		}
+	}
 	owners := 0
 	for _, m := range members {
 		if m.Role == account.Owner {
@@ -34,6 +43,7 @@ func (d *Dashboard) showTeam(w http.ResponseWriter, r *http.Request, caller acco
 	for _, m := range members {
 		row := page.Member{
 			ID: m.ID, Name: m.Name, Email: m.Email, Role: string(m.Role), You: m.ID == caller.MemberID, Fixed: m.Role == account.Owner && owners == 1,
+			TwoFactor: holders[m.ID],
 		}
 		if m.SeenAt != nil {
 			row.LastSeen = v.clock.Moment(*m.SeenAt)

@@ -29,7 +29,8 @@ func keysFixtures() []Fixture {
 	wrong.Rows, wrong.Problems = nil, Problems{"name": "A key needs a name.", "scopes": "Choose at least one."}
 	viewer := full
 	viewer.MayManage = false
-	states := []Fixture{{State: "full", Page: full}, {State: "created", Page: created}, {State: "wrong-none", Page: wrong}, {State: "as-viewer", Page: viewer}}
+	states := []Fixture{{State: "full", Page: full}, {State: "created", Page: created}, {State: "wrong-none", Page: wrong}, {State: "as-viewer", Page: viewer},
+		{State: "rotate", Page: RotateKey(fixtureID("key", 1), "order system, production", "wbk_7F3Q")}}
 	return framed("keys", states)
 }
 
@@ -37,8 +38,8 @@ func teamFixtures() []Fixture {
 	full := Team{
 		MayManage: true,
 		Members: []Member{
-			{ID: fixtureID("mem", 1), Name: "Meera Iyer", Email: "meera@silkhouse.example", Role: "owner", LastSeen: before(time.Second), You: true, Fixed: true},
-			{ID: fixtureID("mem", 2), Name: "Ravi Kumar", Email: "ravi@silkhouse.example", Role: "developer", LastSeen: before(3 * time.Hour)},
+			{ID: fixtureID("mem", 1), Name: "Meera Iyer", Email: "meera@silkhouse.example", Role: "owner", LastSeen: before(time.Second), You: true, Fixed: true, TwoFactor: true},
+			{ID: fixtureID("mem", 2), Name: "Ravi Kumar", Email: "ravi@silkhouse.example", Role: "developer", LastSeen: before(3 * time.Hour), TwoFactor: true},
 			{ID: fixtureID("mem", 3), Email: "accounts@silkhouse.example", Role: "viewer"},
 		},
 		Invitations: []Invited{{ID: "inv_1", Email: "anu@silkhouse.example", Role: "developer", By: "Meera Iyer", Sent: before(26 * time.Hour), Ends: after(142 * time.Hour)}},
@@ -46,7 +47,7 @@ func teamFixtures() []Fixture {
 	wrong := full
 	wrong.Email, wrong.Problems = "ravi@silkhouse.example", Problems{"email": "Ravi Kumar is a member already."}
 	viewer, mute := full, full
-	viewer.MayManage, mute.NoMail = false, true
+	viewer.MayManage, mute.NoMail, mute.TwoFactor = false, true, true
 	return framed("team", []Fixture{{State: "full", Page: full}, {State: "wrong", Page: wrong}, {State: "as-viewer", Page: viewer}, {State: "nobody-yet", Page: Team{MayManage: true}}, {State: "no-mail", Page: mute}})
 }
 
@@ -89,11 +90,14 @@ func settingsFixtures() []Fixture {
 		},
 		Limits: []Fact{{Name: "Endpoints", Value: "5 of 50"}, {Name: "Requests at once", Value: "50"}, {Name: "Events a day", Value: "81 % of 100,000", Warn: true}},
 	}
+	full.Own = []ui.Check{{Name: "own", Value: "new-browser", Label: "You sign in with a new browser", Checked: true}}
+	full.TwoFactor, full.SignIns, full.Refused = TwoFactor{On: true, CodesLeft: 8}, fixtureSignIns()[:3], 2
 	wrong := full
+	wrong.TwoFactor = TwoFactor{}
 	wrong.Tenant.Zone, wrong.Profile.Verified = "Mars/Olympus", false
 	wrong.Problems = Problems{"zone": "There is no time zone “Mars/Olympus”.", "current": "That is not your password.", "password": "This password is known from a leak."}
 	portal := full
-	portal.MayTenant, portal.Member, portal.Sessions = false, false, nil
+	portal.MayTenant, portal.Member, portal.Sessions, portal.SignIns = false, false, nil, fixtureLinkSignIns()
 	return framed("settings", []Fixture{{State: "owner", Page: full}, {State: "wrong", Page: wrong}, {State: "portal-session", Page: portal}})
 }
 
@@ -112,6 +116,8 @@ func peopleFixtures() []Fixture {
 	invited := InvitationAccept{Token: "inv_4f8a", Tenant: "Meera Silk House", By: "Meera Iyer", Role: "developer", Email: "anu@silkhouse.example"}
 	known, wrong := invited, invited
 	known.Known = true
+	coded := known
+	coded.Code = true
 	here := invited
 	here.SignedIn, here.By = true, ""
 	wrong.Name, wrong.Problems = "Anu", Problems{"password": "It must have 12 characters or more, and has 6."}
@@ -122,6 +128,7 @@ func peopleFixtures() []Fixture {
 		{Name: "password", State: "link-expired", Page: DeadLink{Kind: LinkPassword, Reason: LinkExpired}},
 		{Name: "invitation", State: "new", Page: invited},
 		{Name: "invitation", State: "known", Page: known},
+		{Name: "invitation", State: "with-code", Page: coded},
 		{Name: "invitation", State: "wrong", Page: wrong},
 		{Name: "invitation", State: "used", Page: DeadLink{Kind: LinkInvitation, Reason: LinkUsed}},
 		{Name: "invitation", State: "signed-in", Page: here},

@@ -146,6 +146,16 @@ func RevokeKey(id, name, prefix string, lastUsed string) Confirmation {
 	}}
 }
 
+// RotateKey asks how long the old key goes on.
+func RotateKey(id, name, prefix string) Confirmation {
+	return Confirmation{Nav: path.Keys(), Crumbs: []ui.Link{{Text: "API keys", Href: path.Keys()}}, Ask: ui.Confirm{
+		Title: "Rotate API key", Object: name + " (" + prefix + "…)", Action: path.KeyRotate(id), Verb: "Rotate key", Back: path.Keys(),
+		Effects: []string{"A new key with the same name, scopes and limit is made and shown, once.", "Both work until the old one ends; it cannot be made to last longer afterwards, but be revoked."},
+	}, Choices: []ui.Choice{{Name: "overlap", Label: "How long the old key goes on", Value: "24h", Options: []ui.Option{
+		{Value: "0h", Text: "It ends at once"}, {Value: "24h", Text: "24 hours"}, {Value: "168h", Text: "7 days"}, {Value: "720h", Text: "30 days"},
+	}}}}
+}
+
 // RemoveMember asks before a member loses access.
 func RemoveMember(id, email string) Confirmation {
 	return Confirmation{Nav: path.Team(), Crumbs: []ui.Link{{Text: "Team", Href: path.Team()}}, Ask: ui.Confirm{

@@ -18,6 +18,7 @@ type Confirmation struct {
 	Nav      string
 	Crumbs   []ui.Link
 	Password bool        // ask for the password again
+	Code     bool        // and for a code of the second factor with it
 	Choices  []ui.Choice // more to choose
 	Problems Problems
 }
@@ -87,6 +88,12 @@ func (p Confirmation) Page(frame ui.Frame) templ.Component {
 					templ_7745c5c3_Err = ui.TextField(ui.Input{Name: "password", Label: "Your password", Type: "password", Error: p.Problems["password"], Autocomplete: "current-password", Required: true, Hint: "Asked again, because this shows or ends something that cannot be taken back."}).Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
+					}
+					if p.Code {
+						templ_7745c5c3_Err = ui.TextField(ui.Input{Name: "code", Label: "Code of your app, or a recovery code", Error: p.Problems["code"], Autocomplete: "one-time-code", Required: true, Mono: true, Max: 40}).Render(ctx, templ_7745c5c3_Buffer)
+						if templ_7745c5c3_Err != nil {
+							return templ_7745c5c3_Err
+						}
 					}
 				}
 				return nil

@@ -55,7 +55,7 @@ func Fixtures() []Fixture {
 		signInFixtures(), peopleFixtures(), overviewFixtures(), endpointsFixtures(), endpointNewFixtures(), inboxFixtures(), exportFixtures(),
 		endpointFixtures(), secretsFixtures(), signatureFixtures(), testFixtures(), recoverFixtures(), deliveriesFixtures(), deliveryFixtures(),
 		undeliveredFixtures(), eventsFixtures(), eventFixtures(), eventTypeFixtures(), gapFixtures(), keysFixtures(), consumersFixtures(), teamFixtures(),
-		activityFixtures(), settingsFixtures(), mailFixtures(), docsFixtures(), confirmationFixtures(), errorFixtures(), consoleFixtures(),
+		activityFixtures(), settingsFixtures(), twoFactorFixtures(), signInsFixtures(), mailFixtures(), mailSampleFixtures(), docsFixtures(), confirmationFixtures(), errorFixtures(), consoleFixtures(),
 	} {
 		all = append(all, group...)
 	}

@@ -11,6 +11,7 @@ type Input struct {
 	Rows                            int
 	Max                             int // characters; 0 leaves it open
 	Required, Mono, Focus           bool
+	Numeric                         bool // digits: phones show their keys
 }
 
 // Choice is a select or, as radio buttons, a small set of options.

@@ -24,6 +24,9 @@ func fieldAttributes(i Input) templ.Attributes {
 	if i.Placeholder != "" {
 		attributes["placeholder"] = i.Placeholder
 	}
+	if i.Numeric {
+		attributes["inputmode"] = "numeric"
+	}
 	if i.Max > 0 {
 		attributes["maxlength"] = strconv.Itoa(i.Max)
 	}
