@@ -44,6 +44,8 @@ type Options struct {
 	// Params are further run-time parameters of the session, such as enable_bitmapscan=off for the pool that fetches
 	// due deliveries (ENGINE §2). They win over the ones above.
 	Params map[string]string
+
+	Tracer pgx.QueryTracer // is told of every statement; nil: nobody is
 }
 
 // Open makes a pool for the database at url and connects once, so that a wrong address or password shows here. An error
@@ -82,6 +84,7 @@ func poolConfig(url string, opts Options) (*pgxpool.Config, error) {
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = 5 * time.Second
 	}
+	config.ConnConfig.Tracer = opts.Tracer
 	config.ConnConfig.DialFunc = dialer().DialContext
 	maps.Copy(config.ConnConfig.RuntimeParams, sessionParams(opts))
 	return config, nil

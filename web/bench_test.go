@@ -96,6 +96,12 @@ func newBench(t *testing.T) *bench {
 // newBenchOn serves from pool; rows are put in by way of rows, or pool when that is nil.
 func newBenchOn(t *testing.T, pool, rows *pgxpool.Pool) *bench {
 	t.Helper()
+	return newBenchBehind(t, pool, rows, dbtest.Wall(t, pool, nil))
+}
+
+// newBenchBehind serves tenants from behind wall.
+func newBenchBehind(t *testing.T, pool, rows *pgxpool.Pool, wall *db.Wall) *bench {
+	t.Helper()
 	if rows == nil {
 		rows = pool
 	}
@@ -109,7 +115,6 @@ func newBenchOn(t *testing.T, pool, rows *pgxpool.Pool) *bench {
 	b.mails = &notice.Outbox{DB: pool, Ring: ring, URL: "https://waybill.test", Now: time.Now}
 	b.accounts = &account.Service{DB: pool, Now: time.Now, KnowsPreset: knows, Mails: b.mails, Ring: ring}
 	// The tests themselves work for all tenants; what is served stands behind the wall.
-	wall := dbtest.Wall(t, pool)
 	mails := *b.mails
 	mails.DB = wall
 	accounts := *b.accounts

@@ -207,10 +207,10 @@ func shortened(name string) string {
 	return name
 }
 
-// Wall is the database of pool as what serves tenants sees it.
-func Wall(t testing.TB, pool *pgxpool.Pool) *db.Wall {
+// Wall is the database of pool as what serves tenants sees it. tracer, unless nil, is told of each statement that is asked for one of them.
+func Wall(t testing.TB, pool *pgxpool.Pool, tracer pgx.QueryTracer) *db.Wall {
 	t.Helper()
-	tenants, err := db.OpenTenants(t.Context(), URL(pool), db.Options{AppName: shortened(t.Name()), MaxConns: 8})
+	tenants, err := db.OpenTenants(t.Context(), URL(pool), db.Options{AppName: shortened(t.Name()), MaxConns: 8, Tracer: tracer})
 	if err != nil {
 		t.Fatalf("dbtest: %v", err)
 	}

@@ -85,7 +85,7 @@ func newBenchOn(t *testing.T, pool *pgxpool.Pool, now func() time.Time) *bench {
 	}
 	b := &bench{logs: &safeBuffer{}}
 	log := slog.New(slog.NewJSONHandler(b.logs, nil))
-	wall := dbtest.Wall(t, pool)
+	wall := dbtest.Wall(t, pool, nil)
 	accounts := &account.Service{DB: wall, Now: time.Now, KnowsPreset: knowsPreset}
 	events := &catalog.Events{DB: wall, Feed: catalog.NewFeed(pool, log, accounts.KeysAlive)}
 	b.API = New(Config{
