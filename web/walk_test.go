@@ -53,6 +53,10 @@ func settle(t *testing.T, b *bench, tenant dbtest.Tenant) names {
 	if err != nil {
 		t.Fatal(err)
 	}
+	paired, err := b.endpoints.Create(t.Context(), account.Waybill("tests", tenant.ID), endpoint.Input{URL: "https://seller.example/pair", Types: []string{"none"}, Scheme: "v1a"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	secrets, err := b.endpoints.Secrets(t.Context(), account.Waybill("tests", tenant.ID), made.ID)
 	if err != nil {
 		t.Fatal(err)
@@ -105,6 +109,7 @@ func settle(t *testing.T, b *bench, tenant dbtest.Tenant) names {
 	return names{
 		"inboxes": box.ID, "number": "1", "exports": file.ID, "filter": saved.ID,
 		"recovery": caught.ID, "endpoints": made.ID, "deliveries": d.ID, "events": d.Event.ID, "attempt": a.ID, "secret": secrets[0].ID, "key": key.ID,
+		"public-keys": paired.ID, "language": "go",
 		"session": sessionID, "name": "order.paid", "noun": "events", "token": "wbl_none", "member": memberID, "invitation": asked.ID,
 		"reset": b.mailed(t, "reset", anna), "verify": b.mailed(t, "verify", anna), "invite": asked.Token.Reveal(), "mail": mails[0].ID,
 	}
@@ -385,6 +390,8 @@ func TestAddressesLeadSomewhere(t *testing.T) {
 		path.DeliveriesExport(f), path.Delivery(d), path.DeliveryLive(d), path.DeliveryResend(d), path.Attempt(d, a, "raw"), path.AttemptCurl(d, a), path.AttemptHTTP(d, a),
 		path.AttemptResponse(d, a), path.Events(), path.EventsOf("a.b", "C-1", "c"), path.Event("evt_1"), path.EventBody("evt_1"), path.Undelivered(), path.EventTypes(), path.EventType("a.b"), path.Keys(), path.KeyRevoke("key_1"), path.Activity(), path.Settings(), path.SignIn(),
 		path.SignInLink("wbl_1"), path.Team(), path.MemberRemove("mem_1"), path.PasswordForgot(), path.PasswordReset("wbr_1"), path.Invitation("wbi_1"), path.Verify("wbv_1"),
+		path.EndpointSignature(e), path.EndpointSignatureOf(e, d, a), path.PublicKeys(e), path.Docs(), path.DocsConcepts(), path.DocsPromises(), path.DocsVerify(), path.DocsReceiver("go"),
+		path.DocsRetries(), path.DocsErrors(), path.DocsLimits(), path.DocsSources(),
 		path.Mails(), path.Mail("eml_1"), path.MailHTML("eml_1"), path.Inboxes(), path.Inbox("ibx_1"), path.InboxLive("ibx_1"), path.InboxRequest("ibx_1", "1", "raw"),
 		path.DeliveryJSON(d), path.AttemptJSON(d, a), path.DeliveriesFile(f), path.Export("exp_1"), path.ExportLive("exp_1"), path.ExportFile("exp_1"), path.InboxBody("ibx_1", "1"), path.InboxDelete("ibx_1"), path.EndpointNewAt("https://x.test/"),
 	} {
@@ -396,7 +403,7 @@ func TestAddressesLeadSomewhere(t *testing.T) {
 			t.Errorf("nothing answers GET %s", address)
 		}
 	}
-	for _, address := range []string{path.SecretRotate(e), path.EndpointCheck(e), path.DeliveriesResend(f), path.SignOut(), path.SettingsProfile(), path.SignInLink("wbl_1"), path.Keys(),
+	for _, address := range []string{path.EndpointSignature(e), path.SecretRotate(e), path.EndpointCheck(e), path.DeliveriesResend(f), path.SignOut(), path.SettingsProfile(), path.SignInLink("wbl_1"), path.Keys(),
 		path.SignIn(), path.PasswordForgot(), path.PasswordReset("wbr_1"), path.Invitation("wbi_1"), path.Verify("wbv_1"), path.Team(), path.MemberRole("mem_1"), path.MemberRemove("mem_1"),
 		path.InvitationResend("inv_1"), path.InvitationRevoke("inv_1"), path.SettingsTenant(), path.SettingsNotices(), path.SettingsPassword(), path.SessionEnd("ses_1"), path.SessionsEnd(),
 		path.TenantSwitch(), path.Inboxes(), path.DeliveriesExport(f), path.FilterSave(f), path.FilterForget("flt_1", f), path.ExportCancel("exp_1"), path.InboxAnswer("ibx_1"), path.InboxExtend("ibx_1"), path.InboxDelete("ibx_1")} {

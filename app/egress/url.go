@@ -198,7 +198,7 @@ func splitPort(hostPort, scheme string) (host, port, why string) {
 	return host, port, ""
 }
 
-const notPublic = "has an address that is not public"
+const notPublic = "has an address that is not public; use a name that leads to a public one, or waybill listen for your own machine"
 
 // checkHost returns the host as it is dialled.
 func checkHost(host string, allow []netip.Prefix) (normal, why string) {

@@ -26,16 +26,18 @@ func TestCheckConnection(t *testing.T) {
 	banner := serve(t, nil, func(c net.Conn) { io.WriteString(c, "SSH-2.0-x\r\n"); readSome(c) })
 	name := func(url string) string { return strings.Replace(url, "127.0.0.2", "r.t.test", 1) }
 	for url, steps := range map[string]string{
-		plain + "/hook":                     "connect ok, http ok",
-		name(plain):                         "name ok, connect ok, http ok",
-		secure + "/a%2Fb":                   "name ok, connect ok, tls ok, http ok",
-		"http://u:p@" + plain[7:]:           "connect ok, http ok",
-		"https://nx.t.test/":                "name dns",
-		"https://127.0.0.1/":                "connect blocked_address",
-		"https://r.t.test:25/":              "name ok, connect blocked_address",
-		receiver(t, expired, h):             "name ok, connect ok, tls tls",
-		"http://" + silent:                  "connect ok, http timeout",
-		"https://" + silent:                 "connect ok, tls timeout",
+		plain + "/hook":           "connect ok, http ok",
+		name(plain):               "name ok, connect ok, http ok",
+		secure + "/a%2Fb":         "name ok, connect ok, tls ok, http ok",
+		"http://u:p@" + plain[7:]: "connect ok, http ok",
+		"https://nx.t.test/":      "name dns",
+		"https://127.0.0.1/":      "connect blocked_address",
+		"https://r.t.test:25/":    "name ok, connect blocked_address",
+		receiver(t, expired, h):   "name ok, connect ok, tls tls",
+		"http://" + silent:        "connect ok, http timeout",
+		"https://" + silent:       "connect ok, tls timeout",
+		answers(t, 308, "Location", "https://www.t.test/hook"): "connect ok, http redirect",
+		answers(t, 404):                     "connect ok, http ok",
 		"nonsense":                          "connect bad_request_config",
 		"http://" + closedPort(t):           "connect no_answer",
 		name("http://" + closedPort(t)):     "name ok, connect no_answer",
@@ -48,6 +50,9 @@ func TestCheckConnection(t *testing.T) {
 			var got []string
 			for _, s := range newSender(t, way, nil).CheckConnection(t.Context(), url, time.Second) {
 				if s.OK != (s.Class == "") || s.Detail == "" {
+					t.Errorf("%s: %+v", url, s)
+				}
+				if want := map[Class]string{Redirect: "https://www.t.test/hook"}[s.Class]; s.Location != want || s.Class == Redirect && s.Status != 308 {
 					t.Errorf("%s: %+v", url, s)
 				}
 				if s.OK {

@@ -45,7 +45,8 @@ type Config struct {
 	Migrate     bool
 	// Drain is how long a process with the web serves on, not ready, when it is told to stop (WAYBILL_DRAIN).
 	Drain       time.Duration
-	MetricsAddr string // WAYBILL_METRICS_ADDR: /metrics without a key; empty: only with one, on Addr
+	Sources     []string // WAYBILL_SOURCES: the addresses and networks that requests leave from, for the documentation; nothing is bound to them
+	MetricsAddr string   // WAYBILL_METRICS_ADDR: /metrics without a key; empty: only with one, on Addr
 	// OperationsTenant is the uid of the tenant whose endpoints are told of all tenants' endpoints and deliveries; empty: none. It is made if it is missing.
 	OperationsTenant string
 
@@ -122,6 +123,9 @@ func FromEnv(getenv func(string) string, roles []Role) (Config, error) {
 	if c.EgressAllow, err = egress.ParseAllow(getenv("WAYBILL_EGRESS_ALLOW")); err != nil {
 		refuse("WAYBILL_EGRESS_ALLOW", err.Error())
 	}
+	if c.Sources, err = readSources(getenv("WAYBILL_SOURCES")); err != nil {
+		refuse("WAYBILL_SOURCES", err.Error())
+	}
 	if c.URL == "" && (c.Development() || !c.Has(Web)) {
 		c.URL = "http://localhost" + portOf(c.Addr)
 	}
@@ -197,6 +201,28 @@ func readDrain(s string, development bool) (time.Duration, error) {
 		return 0, errors.New("must be 0s to 5m, such as 10s")
 	}
 	return d, nil
+}
+
+// readSources reads addresses and networks, separated by commas, and writes them as they are usually written.
+func readSources(text string) ([]string, error) {
+	var all []string
+	for part := range strings.SplitSeq(text, ",") {
+		part = strings.TrimSpace(part)
+		if part == "" {
+			continue
+		}
+		network, err := netip.ParsePrefix(part)
+		if err == nil && network == network.Masked() {
+			all = append(all, network.String())
+			continue
+		}
+		address, err := netip.ParseAddr(part)
+		if err != nil || address.Zone() != "" {
+			return nil, errors.New("must be addresses or networks, separated by commas, such as 198.51.100.7,2001:db8:7::/64")
+		}
+		all = append(all, address.String())
+	}
+	return all, nil
 }
 
 func portOf(addr string) string {

@@ -209,7 +209,7 @@ func (s *Server) web(ctx context.Context, mux *http.ServeMux) (*web.Web, error) 
 		Observe: s.metrics.observe("dashboard"), ObserveConsole: s.metrics.observe("console"), Console: operators,
 		Dashboard: dashboard.Config{URL: s.Config.URL, Platform: "Your platform", Log: s.Logger, Now: time.Now, Accounts: served.Accounts,
 			Endpoints: served.Endpoints, Types: served.Types, Events: served.Events, Deliveries: served.Deliveries, Inboxes: served.Inboxes, Policies: s.Policies,
-			Reference: programs.Reference, Rollups: lane.RollupsKept, Check: s.sender.CheckConnection, Mailbox: s.mailbox(), NoMail: s.smtp == nil && !s.Config.Development()},
+			Reference: programs.Reference, Rollups: lane.RollupsKept, Sources: s.Config.Sources, Check: s.sender.CheckConnection, Mailbox: s.mailbox(), NoMail: s.smtp == nil && !s.Config.Development()},
 		Ring: s.Ring, Development: s.Config.Development(),
 	})
 	if err != nil {

@@ -196,7 +196,7 @@ func tls(f Facts) Verdict {
 
 func timeout(f Facts) Verdict {
 	limit := "in time"
-	if f.Timeout > 0 {
+	if f.Timeout >= time.Second {
 		limit = fmt.Sprintf("within %d seconds", int(f.Timeout/time.Second))
 	}
 	v := Verdict{Short: "timed out", Retry: OnSchedule, Counts: true}

@@ -246,7 +246,7 @@ func (e *examination) report() Report {
 	case e.foreign:
 		r.Summary = "This request belongs to another endpoint."
 	case len(failed) > 0:
-		r.Summary = "A receiver refuses this request: " + lowerFirst(and(failed)) + "."
+		r.Summary = "A receiver refuses this request: " + strings.ToLower(and(failed)) + "."
 	default:
 		r.Summary = "There is too little to say whether a receiver accepts this request."
 	}
@@ -292,13 +292,6 @@ func and(words []string) string {
 		return words[0]
 	}
 	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
-}
-
-func lowerFirst(text string) string {
-	if text == "" {
-		return ""
-	}
-	return strings.ToLower(text[:1]) + text[1:]
 }
 
 // span is a duration in its largest unit.
