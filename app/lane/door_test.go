@@ -73,6 +73,9 @@ func TestStoppingBehindAClosedDoor(t *testing.T) {
 	r := newRig(t)
 	r.process(always(200))
 	for name, way := range stoppings {
+		if name == "change, then pause" {
+			continue // a new address opens the door, and what goes out before the pause is rightly sent
+		}
 		ep := r.endpoint(dbtest.Endpoint{URL: "https://receiver.example.com/"})
 		r.shut(ep, time.Hour)
 		now, later := r.delivery(dbtest.Delivery{Endpoint: ep}), dbtest.AddDelivery(t, r.Pool, dbtest.Delivery{Endpoint: ep, Attempts: 1, Failures: 1, NextAt: time.Now().Add(time.Minute)})
