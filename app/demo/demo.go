@@ -76,6 +76,9 @@ const (
 	hardwareUID, hardwareSchema = "demo-hardware", "hardware"
 )
 
+// operatorEmail is who looks at it all from the platform's side.
+const operatorEmail = "operator@freight.example"
+
 // stopWithin bounds a stop: a receiver of the user's own that hangs does not hold up the rest.
 const stopWithin = 8 * time.Second
 

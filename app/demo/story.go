@@ -113,7 +113,12 @@ func (d *Demo) opening(ctx context.Context) (Consignment, error) {
 	if d.api.finds(ctx, path.Mails()) {
 		d.console.note("Mails that would be sent       %s", d.Server.Config.URL+path.Mails())
 	}
-	d.console.note("(Each link signs in once, within ten minutes.)")
+	token, err := d.Server.Services.Operators.DemoLink(ctx, operatorEmail)
+	if err != nil {
+		return Consignment{}, err
+	}
+	d.console.note("Operator console               %s", d.Server.Config.URL+path.ConsoleLink(token.Reveal()))
+	d.console.note("(Each link signs in once: the sellers' within ten minutes, the operator's within an hour.)")
 	d.console.blank()
 	return m.Consignment, nil
 }

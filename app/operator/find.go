@@ -17,7 +17,7 @@ import (
 // What a search looks at, at most.
 const (
 	maxHits  = 20
-	maxPairs = 4000 // tenants times the types of their objects
+	maxPairs = 2000 // tenants times the types of their objects: some 40 ms
 )
 
 // Found is what one search found. What was looked for is what the text can be: an id of ours is looked up as that alone.

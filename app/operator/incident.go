@@ -16,7 +16,7 @@ import (
 )
 
 // MaxFailing is how many failing endpoints are looked at for what they have in common.
-const MaxFailing = 5000
+const MaxFailing = 2000
 
 // Failing is an endpoint that fails.
 type Failing struct {

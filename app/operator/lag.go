@@ -41,7 +41,7 @@ type TenantShare struct {
 	Concurrency                        int
 	Slots                              int64
 	Running, Queued, Blocked, Sleeping int
-	Waiting                            int64 // due now, counted up to MaxWaiting at each of its first maxLanes lanes
+	Waiting                            int64 // due now, counted up to MaxWaiting at each of its newest maxLanes endpoints
 }
 
 // MaxWaiting is how far what is due at one endpoint is counted, and maxLanes at how many endpoints of a tenant.
@@ -122,11 +122,8 @@ func (s *Service) Lag(ctx context.Context, caller account.Caller) (Lag, error) {
 	if l.Shares, err = s.shares(ctx); err != nil {
 		return Lag{}, err
 	}
-	v := &l.Verdicts
-	v.Since = s.Now().Truncate(15 * time.Minute).Add(-15 * time.Minute)
-	if err := s.DB.QueryRow(ctx, consoleVerdicts, pgx.NamedArgs{"from": v.Since}).Scan(&v.Delivered, &v.Redirected, &v.Refused, &v.Broken, &v.Odd, &v.TimedOut,
-		&v.Unreachable, &v.TLS, &v.Blocked, &v.Ours); err != nil {
-		return Lag{}, fmt.Errorf("count verdicts: %w", err)
+	if l.Verdicts, err = s.verdicts(ctx); err != nil {
+		return Lag{}, err
 	}
 	if err := s.DB.QueryRow(ctx, consoleMails, maxMails).Scan(&l.Mails.Waiting, &l.Mails.Tried, &l.Mails.Since); err != nil {
 		return Lag{}, fmt.Errorf("count mails: %w", err)
@@ -138,6 +135,30 @@ func (s *Service) Lag(ctx context.Context, caller account.Caller) (Lag, error) {
 		}
 	}
 	return l, nil
+}
+
+// verdicts are at most half a minute old: they are summed over every endpoint that was sent to.
+func (s *Service) verdicts(ctx context.Context) (Verdicts, error) {
+	now := s.Now()
+	if s.Watch != nil {
+		s.Watch.mu.Lock()
+		known, at := s.Watch.verdicts, s.Watch.verdictsAt
+		s.Watch.mu.Unlock()
+		if now.Sub(at) < verdictsEvery {
+			return known, nil
+		}
+	}
+	v := Verdicts{Since: now.Truncate(15 * time.Minute).Add(-15 * time.Minute)}
+	if err := s.DB.QueryRow(ctx, consoleVerdicts, pgx.NamedArgs{"from": v.Since}).Scan(&v.Delivered, &v.Redirected, &v.Refused, &v.Broken, &v.Odd, &v.TimedOut,
+		&v.Unreachable, &v.TLS, &v.Blocked, &v.Ours); err != nil {
+		return Verdicts{}, fmt.Errorf("count verdicts: %w", err)
+	}
+	if s.Watch != nil {
+		s.Watch.mu.Lock()
+		defer s.Watch.mu.Unlock()
+		s.Watch.verdicts, s.Watch.verdictsAt = v, now
+	}
+	return v, nil
 }
 
 func (s *Service) shares(ctx context.Context) ([]TenantShare, error) {
@@ -172,10 +193,11 @@ func sample(ctx context.Context, pool *pgxpool.Pool, at time.Time) (Sample, erro
 
 // How the past is kept: an hour of it, in memory.
 const (
-	watchEvery  = 30 * time.Second
-	watchKept   = 120
-	tablesEvery = time.Minute
-	tablesMost  = 15
+	watchEvery    = 30 * time.Second
+	watchKept     = 120
+	tablesEvery   = time.Minute
+	verdictsEvery = 30 * time.Second
+	tablesMost    = 15
 )
 
 // Watch keeps the last hour of what lags, as this process has seen it, and the sizes of tables, which take long to ask for.
@@ -188,6 +210,9 @@ type Watch struct {
 	samples  []Sample
 	tables   []Table
 	tablesAt time.Time
+
+	verdicts   Verdicts
+	verdictsAt time.Time
 }
 
 // Run samples until ctx ends.

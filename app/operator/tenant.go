@@ -32,6 +32,11 @@ var (
 	consoleTenantTouch     = queries.SQL("ConsoleTenantTouch")
 	consoleTenantSettled   = queries.SQL("ConsoleTenantSettled")
 	consoleUsage           = queries.SQL("ConsoleUsage")
+	consoleUsageDays       = queries.SQL("ConsoleUsageDays")
+	usageDue               = queries.SQL("UsageDue")
+	usageClaim             = queries.SQL("UsageClaim")
+	usageWrite             = queries.SQL("UsageWrite")
+	usagePrune             = queries.SQL("UsagePrune")
 	consoleEventsOfDay     = queries.SQL("ConsoleEventsOfDay")
 	consolePresets         = queries.SQL("ConsolePresets")
 	tenantLock             = queries.SQL("TenantLock")
@@ -162,56 +167,94 @@ func (s *Service) settle(ctx context.Context, tenantID string) error {
 
 // UsageDay is what was done for a tenant on one UTC day.
 type UsageDay struct {
-	Day                  time.Time
-	Delivered, Attempted int64
+	Day                          time.Time
+	Events, Delivered, Attempted int64
 }
 
 // Usage is what a tenant uses.
 type Usage struct {
-	EventsToday int        // up to MaxEvents
-	EventsMore  bool       // there are more
-	Days        []UsageDay // the oldest first, today at the end
-	Since       time.Time
+	EventsMore bool       // there were more events today than MaxEvents
+	Days       []UsageDay // the newest first; today is the first
 }
 
-// MaxEvents is how far a tenant's events of a day are counted.
+// MaxEvents is how far a tenant's events of today are counted.
 const MaxEvents = 10_000
 
-// UsageDays is how many whole days the rollups are kept for, with today.
-const UsageDays = 8
+// UsageDays is how many days Usage has, with today.
+const UsageDays = 30
 
-// Usage is what the tenant that the caller works in uses, today and on the days before, by UTC.
+// Usage is what the tenant that the caller works in uses, today and on the days before, by UTC. A day that is over is written half an hour later.
 func (s *Service) Usage(ctx context.Context, caller account.Caller) (Usage, error) {
 	if err := may(caller, account.TenantsRead); err != nil {
 		return Usage{}, err
 	}
 	today := s.Now().UTC().Truncate(24 * time.Hour)
-	usage := Usage{Since: today.AddDate(0, 0, 1-UsageDays)}
-	err := s.DB.QueryRow(ctx, consoleEventsOfDay, pgx.NamedArgs{"tenant": caller.Tenant(), "day": today, "most": MaxEvents + 1}).Scan(&usage.EventsToday)
+	var usage Usage
+	known := map[time.Time]UsageDay{}
+	read := func(sql string, from time.Time, into ...any) error {
+		rows, err := s.DB.Query(ctx, sql, pgx.NamedArgs{"tenant": caller.Tenant(), "from": from})
+		if err != nil {
+			return fmt.Errorf("read a tenant's usage: %w", err)
+		}
+		if _, err := pgx.ForEachRow(rows, into, func() error {
+			d := UsageDay{Day: into[0].(*time.Time).UTC(), Delivered: *into[len(into)-2].(*int64), Attempted: *into[len(into)-1].(*int64)}
+			if len(into) == 4 {
+				d.Events = *into[1].(*int64)
+			}
+			known[d.Day] = d
+			return nil
+		}); err != nil {
+			return fmt.Errorf("read a tenant's usage: %w", err)
+		}
+		return nil
+	}
+	if err := read(consoleUsageDays, today.AddDate(0, 0, 1-UsageDays), new(time.Time), new(int64), new(int64), new(int64)); err != nil {
+		return Usage{}, err
+	}
+	if err := read(consoleUsage, today, new(time.Time), new(int64), new(int64)); err != nil {
+		return Usage{}, err
+	}
+	now := known[today]
+	err := s.DB.QueryRow(ctx, consoleEventsOfDay, pgx.NamedArgs{"tenant": caller.Tenant(), "day": today, "most": MaxEvents + 1}).Scan(&now.Events)
 	if err != nil {
 		return Usage{}, fmt.Errorf("count a tenant's events: %w", err)
 	}
-	if usage.EventsToday > MaxEvents {
-		usage.EventsToday, usage.EventsMore = MaxEvents, true
+	if now.Events > MaxEvents {
+		now.Events, usage.EventsMore = MaxEvents, true
 	}
-	rows, err := s.DB.Query(ctx, consoleUsage, pgx.NamedArgs{"tenant": caller.Tenant(), "from": usage.Since})
-	if err != nil {
-		return Usage{}, fmt.Errorf("read a tenant's usage: %w", err)
-	}
-	known := map[time.Time]UsageDay{}
-	var d UsageDay
-	if _, err := pgx.ForEachRow(rows, []any{&d.Day, &d.Delivered, &d.Attempted}, func() error {
-		known[d.Day.UTC()] = d
-		return nil
-	}); err != nil {
-		return Usage{}, fmt.Errorf("read a tenant's usage: %w", err)
-	}
-	for day := usage.Since; !day.After(today); day = day.AddDate(0, 0, 1) {
+	known[today] = now
+	for i := range UsageDays {
+		day := today.AddDate(0, 0, -i)
 		found := known[day]
 		found.Day = day
 		usage.Days = append(usage.Days, found)
 	}
 	return usage, nil
+}
+
+// Roll writes what every tenant used on the days that are over, each day once, and says how many days it wrote. A job calls it now and then.
+func (s *Service) Roll(ctx context.Context) (int, error) {
+	for written := 0; ; written++ {
+		var day time.Time
+		err := s.DB.QueryRow(ctx, usageDue).Scan(&day)
+		if isNone(err) {
+			_, err := s.DB.Exec(ctx, usagePrune)
+			return written, err
+		}
+		if err != nil {
+			return written, fmt.Errorf("look for a day whose usage is to be written: %w", err)
+		}
+		if err := db.Tx(ctx, s.DB, func(tx pgx.Tx) error {
+			claimed, err := tx.Exec(ctx, usageClaim, day)
+			if err != nil || claimed.RowsAffected() == 0 {
+				return err
+			}
+			_, err = tx.Exec(ctx, usageWrite, day)
+			return err
+		}); err != nil {
+			return written, fmt.Errorf("write the usage of a day: %w", err)
+		}
+	}
 }
 
 // Presets is how many tenants have each preset; the empty name is the standard policy.

@@ -365,7 +365,7 @@ func (s *Server) startWorkers(ctx context.Context) (err error) {
 		Pool: s.outboxPool, Waker: &lane.Waker{Tickets: s.Inserter, Worker: s.Engine.WorkerID}, Poke: s.Engine.Poke, URL: s.Config.URL, Logger: s.Logger})
 
 	if s.river, err = jobs.NewClient(s.Pool, s.Engine, &jobs.Chores{Pool: s.Pool, Deliveries: s.Services.Deliveries, Mails: s.mailJob(), Digest: s.Services.Alerts.Digest, Prunes: []jobs.Prune{
-		s.Services.Accounts.Prune, (&operator.Service{DB: s.Pool}).Prune, s.Services.Endpoints.Prune, (&idempotency.Store{DB: s.Pool}).Prune, s.Services.Consumers.Prune, s.Services.Mails.Prune,
+		s.Services.Accounts.Prune, (&operator.Service{DB: s.Pool}).Prune, (&operator.Service{DB: s.Pool}).Roll, s.Services.Endpoints.Prune, (&idempotency.Store{DB: s.Pool}).Prune, s.Services.Consumers.Prune, s.Services.Mails.Prune,
 		s.Services.Inboxes.Prune, s.Services.Deliveries.PruneFiles, s.Services.Deliveries.PruneRecoveries, s.Services.Deliveries.PruneRollups}}, workers, s.Logger); err != nil {
 		return err
 	}

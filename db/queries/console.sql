@@ -112,12 +112,12 @@ from (
 
 -- name: ConsoleFailing
 -- all tenants: the active endpoints that fail, those first that have failed longest, @limit at most, for grouping: one pass over endpoint_health. Of the
--- first 300 whose last attempt met a TLS failure the cause is read from that attempt: the primary key in the three days around it.
+-- first 100 whose last attempt met a TLS failure the cause is read from that attempt: the primary key in the three days around it.
 select e.id, e.url, t.uid, t.name, f.last_class, f.last_code, f.failing_since, coalesce(c.cause, '')
 from (
     select h.endpoint_id, coalesce(h.last_class, '') as last_class, coalesce(h.last_code, 0) as last_code, h.last_delivery, h.last_at,
            coalesce(h.failing_since, h.last_at, 'epoch') as failing_since,
-           h.last_class = 'tls' and row_number() over (partition by h.last_class order by h.failing_since, h.endpoint_id) <= 300 as look
+           h.last_class = 'tls' and row_number() over (partition by h.last_class order by h.failing_since, h.endpoint_id) <= 100 as look
     from endpoint_health h
     join endpoints x on x.id = h.endpoint_id
     where (h.failing_since is not null or h.flagged) and x.deleted_at is null and x.state = 'active'
@@ -210,13 +210,13 @@ limit @limit;
 
 -- name: ConsoleShares
 -- all tenants: whose lanes run, wait or are blocked: one pass over lanes, a row an endpoint; then, for the tenants of the page, what is due is counted in
--- due_by_lane, up to @most at each of @lanes lanes.
+-- due_by_lane, up to @most at each of its newest @lanes endpoints (endpoints_by_tenant).
 select t.uid, t.name, t.concurrency, s.slots, s.running, s.queued, s.blocked, s.sleeping,
        (select coalesce(sum(w.n), 0)::bigint
-        from (select l.endpoint_id from lanes l where l.tenant_id = s.tenant_id and l.state <> 'idle' limit @lanes) k
+        from (select e.id from endpoints e where e.tenant_id = s.tenant_id and e.deleted_at is null order by e.id desc limit @lanes) k
         cross join lateral (
             select count(*) as n
-            from (select from due d where d.endpoint_id = k.endpoint_id and d.next_at <= statement_timestamp() limit @most) x
+            from (select from due d where d.endpoint_id = k.id and d.next_at <= statement_timestamp() limit @most) x
         ) w)
 from (
     select l.tenant_id, sum(l.slots)::bigint as slots, count(*) filter (where l.state = 'running') as running, count(*) filter (where l.state = 'queued') as queued,
@@ -270,6 +270,43 @@ order by 1;
 -- name: ConsoleEventsOfDay
 -- How many events a tenant published on a day, counted up to @most: index events_by_tenant of one partition.
 select count(*) from (select from events e where e.tenant_id = @tenant and e.day = @day and not e.test limit @most) x;
+
+-- name: ConsoleUsageDays
+-- A tenant's whole days since @from: the primary key.
+select day, events, delivered, attempted
+from usage_days
+where tenant_id = @tenant and day >= @from
+order by day;
+
+-- name: UsageDue
+-- all tenants: the first whole day that is not written yet: of those whose counts are still kept, and over for half an hour.
+select d::date
+from generate_series((statement_timestamp() at time zone 'UTC')::date - 8, ((statement_timestamp() - interval '30 minutes') at time zone 'UTC')::date - 1, interval '1 day') d
+where not exists (select from usage_rolled u where u.day = d::date)
+order by d
+limit 1;
+
+-- name: UsageClaim
+-- all tenants: of several processes one writes the day; the others wait, and find it done.
+insert into usage_rolled (day) values ($1) on conflict (day) do nothing;
+
+-- name: UsageWrite
+-- all tenants: one day, once: the day's events counted in the index events_by_tenant of its partition, the attempts in rollups_by_slot.
+insert into usage_days (tenant_id, day, events, delivered, attempted)
+select coalesce(e.tenant_id, r.tenant_id), $1, coalesce(e.n, 0), coalesce(r.delivered, 0), coalesce(r.attempted, 0)
+from (select tenant_id, count(*) as n from events where day = $1 and not test group by tenant_id) e
+full join (
+    select tenant_id, sum(delivered) as delivered, sum(delivered + redirected + refused + broken + odd + timed_out + unreachable + tls + blocked + ours) as attempted
+    from rollups
+    where slot >= $1::date::timestamp at time zone 'UTC' and slot < ($1::date + 1)::timestamp at time zone 'UTC'
+    group by tenant_id
+) r on r.tenant_id = e.tenant_id
+on conflict (tenant_id, day) do nothing;
+
+-- name: UsagePrune
+-- all tenants: days older than a year and a month: index usage_days_by_day.
+with old as (delete from usage_rolled where day < (statement_timestamp() at time zone 'UTC')::date - 400)
+delete from usage_days where day < (statement_timestamp() at time zone 'UTC')::date - 400;
 
 -- name: ConsolePresets
 -- all tenants: how many tenants have each preset: one pass over tenants.

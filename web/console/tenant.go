@@ -62,22 +62,19 @@ func (c *Console) tenant(w http.ResponseWriter, r *http.Request, who operator.Se
 }
 
 func usageFigures(u operator.Usage, parked delivery.Parked) []ui.Option {
-	today := operator.UsageDay{}
-	if len(u.Days) > 0 {
-		today = u.Days[len(u.Days)-1]
-	}
-	var delivered int64
+	today, all := u.Days[0], operator.UsageDay{}
 	for _, day := range u.Days {
-		delivered += day.Delivered
+		all.Events, all.Delivered, all.Attempted = all.Events+day.Events, all.Delivered+day.Delivered, all.Attempted+day.Attempted
 	}
-	events := ui.Number(int64(u.EventsToday))
+	events, sum := ui.Number(today.Events), ui.Number(all.Events)
 	if u.EventsMore {
-		events = "more than " + events
+		events, sum = "more than "+events, "more than "+sum
 	}
 	return []ui.Option{
 		{Text: "Events today", Value: events, Note: "since midnight UTC"},
 		{Text: "Delivered today", Value: ui.Number(today.Delivered), Note: "of " + ui.Count(today.Attempted, "attempt", "attempts")},
-		{Text: "Delivered in 8 days", Value: ui.Number(delivered), Note: "today among them"},
+		{Text: "Events in 30 days", Value: sum, Note: "today among them"},
+		{Text: "Delivered in 30 days", Value: ui.Number(all.Delivered), Note: "of " + ui.Count(all.Attempted, "attempt", "attempts")},
 		{Text: "Undelivered", Value: counted(parked.Undelivered), Note: "wait for somebody"},
 		{Text: "Held", Value: counted(parked.Held), Note: "their endpoint was off"},
 	}
@@ -91,11 +88,13 @@ func counted(n delivery.Count) string {
 }
 
 func usageSection(v view, u operator.Usage) page.ConsoleSection {
-	section := page.ConsoleSection{ID: "usage", Title: "Usage by day", Text: "What was attempted, by UTC day, test events left out: the counts that are kept for nine days.",
-		Grid: page.Grid{Label: "Usage by day", Columns: []page.Column{{Name: "Day"}, {Name: "Delivered", Number: true}, {Name: "Attempts", Number: true}, {Name: "Success", Number: true}}}}
-	for i := len(u.Days) - 1; i >= 0; i-- {
-		day := u.Days[i]
-		section.Grid.Rows = append(section.Grid.Rows, []page.Cell{{Text: v.clock.Day(day.Day)}, {Text: ui.Number(day.Delivered)}, {Text: ui.Number(day.Attempted)},
+	section := page.ConsoleSection{ID: "usage", Title: "Usage by day", Text: "By UTC day, test events left out. A day that is over is written half an hour later, and kept for a year.",
+		Grid: page.Grid{Label: "Usage by day", Columns: []page.Column{{Name: "Day"}, {Name: "Events", Number: true}, {Name: "Delivered", Number: true}, {Name: "Attempts", Number: true}, {Name: "Success", Number: true}}}}
+	for _, day := range u.Days {
+		if day.Events == 0 && day.Attempted == 0 && day.Day != u.Days[0].Day {
+			continue
+		}
+		section.Grid.Rows = append(section.Grid.Rows, []page.Cell{{Text: v.clock.Day(day.Day)}, {Text: ui.Number(day.Events)}, {Text: ui.Number(day.Delivered)}, {Text: ui.Number(day.Attempted)},
 			{Share: &ui.ShareBar{Part: day.Delivered, Whole: day.Attempted, Tone: ui.Good}}})
 	}
 	return section
