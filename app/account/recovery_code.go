@@ -47,5 +47,5 @@ func typedRecoveryCode(text seal.Secret) (string, bool) {
 		return r
 	}, strings.ToLower(text.Reveal()))
 	random, err := alphabet.DecodeString(typed)
-	return typed, err == nil && len(random) == recoverySize
+	return typed, err == nil && len(random) == recoverySize && len(typed) == alphabet.EncodedLen(recoverySize)
 }

@@ -77,6 +77,9 @@ func (d *Dashboard) twoFactor(w http.ResponseWriter, r *http.Request, caller acc
 const recoveryNote = "recovery codes"
 
 func (d *Dashboard) showTwoFactor(w http.ResponseWriter, r *http.Request, caller account.Caller, status int, problems page.Problems) error {
+	if caller.MemberID == "" {
+		return d.redirect(w, r, path.Settings()) // who comes by a link has none
+	}
 	state, err := d.Accounts.SecondFactor(r.Context(), caller)
 	if err != nil {
 		return err
@@ -156,6 +159,9 @@ func offQuestion(state account.SecondFactor) page.Confirmation {
 func (d *Dashboard) askTwoFactor(w http.ResponseWriter, r *http.Request, caller account.Caller, status int, problems page.Problems,
 	question func(account.SecondFactor) page.Confirmation,
 ) error {
+	if caller.MemberID == "" {
+		return d.redirect(w, r, path.Settings())
+	}
 	state, err := d.Accounts.SecondFactor(r.Context(), caller)
 	if err != nil {
 		return err
