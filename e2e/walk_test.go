@@ -125,7 +125,7 @@ var (
 // kindOf is what all pages alike have in common: the path without ids, and the names of the parameters.
 func kindOf(address *url.URL) string {
 	kind := anID.ReplaceAllString(address.Path, "x")
-	for _, named := range []string{"/event-types/", "/docs/api/"} {
+	for _, named := range []string{"/event-types/", "/docs/api/", "/docs/verify/"} {
 		if strings.HasPrefix(kind, named) {
 			kind = named + "x"
 		}
