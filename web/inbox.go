@@ -29,6 +29,7 @@ type receiver struct {
 	log     *slog.Logger
 	observe func(method, pattern string, status int, took time.Duration)
 	writes  chan struct{}
+	within  time.Duration // inboxBodyTime
 
 	ending context.Context
 	end    context.CancelFunc
@@ -39,7 +40,7 @@ type receiver struct {
 }
 
 func newReceiver(inboxes *inbox.Service, log *slog.Logger, observe func(string, string, int, time.Duration)) *receiver {
-	r := &receiver{inboxes: inboxes, log: log, observe: observe, writes: make(chan struct{}, maxInboxWrites), waits: map[string]int{}}
+	r := &receiver{inboxes: inboxes, log: log, observe: observe, writes: make(chan struct{}, maxInboxWrites), within: inboxBodyTime, waits: map[string]int{}}
 	r.ending, r.end = context.WithCancel(context.Background())
 	return r
 }
@@ -85,8 +86,10 @@ func (rc *receiver) receive(w http.ResponseWriter, r *http.Request) (status, ret
 		w.Header().Set("Allow", http.MethodPost)
 		return http.StatusMethodNotAllowed, 0, nil
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(inboxBodyTime)) // a recorder in a test has none
+	connection := http.NewResponseController(w)
+	_ = connection.SetReadDeadline(time.Now().Add(rc.within)) // a recorder in a test has none
 	body, size, err := readInboxBody(w, r)
+	_ = connection.SetReadDeadline(time.Time{}) // else a slow answer would end with it
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):

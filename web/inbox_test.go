@@ -234,3 +234,26 @@ func TestInboxThatCannotBeReached(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestInboxIsLive(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	who := b.signedIn(b.tenant, account.PortalInput{})
+	address := who.post("/inboxes", nil).location()
+	boxes, err := b.inboxes.List(t.Context(), account.Waybill("tests", b.tenant.ID))
+	if err != nil || len(boxes) != 1 {
+		t.Fatal(err)
+	}
+	page := who.get(address)
+	_, live, found := strings.Cut(page.body, `data-live="`)
+	if live, _, _ = strings.Cut(live, `"`); !found {
+		t.Fatal("the page has no stream")
+	}
+	next, end := who.events(strings.ReplaceAll(live, "&amp;", "&"))
+	defer end()
+	if got, _ := b.send(http.MethodPost, boxes[0].URL, nil, "hello"); got.StatusCode != http.StatusOK {
+		t.Fatalf("it answered %d", got.StatusCode)
+	}
+	next("changed")
+	who.get(address).says(t, http.StatusOK, "1 request received.", "hello")
+}
