@@ -33,6 +33,7 @@ var scenarios = []struct {
 	{"isolation", isolation},
 	{"kill", kill},
 	{"processes", processes},
+	{"rolling", rolling},
 	{"old", oldRows},
 	{"pages", pages},
 	{"wall", wall},
