@@ -18,7 +18,6 @@ var layers = map[string][]string{
 	"app/fault":       {},
 	"app/id":          {},
 	"app/plain":       {},
-	"app/logline":     {},
 	"app/cursor":      {"app/fault"},
 	"app/verdict":     {},
 	"app/seal":        {},
@@ -37,7 +36,7 @@ var layers = map[string][]string{
 }
 
 func init() {
-	storage := []string{"db", "db/queries", "app/id", "app/fault", "app/cursor", "app/plain", "app/logline"}
+	storage := []string{"db", "db/queries", "app/id", "app/fault", "app/cursor", "app/plain"}
 	pure := []string{"app/verdict", "app/seal", "app/signing", "app/signing/lab", "app/policy", "app/egress", "app/sender"}
 	layers["app/notice"] = slices.Concat(storage, []string{"app/seal", "web/path"})
 	layers["app/account"] = slices.Concat(storage, []string{"app/seal", "app/notice"})
@@ -49,9 +48,10 @@ func init() {
 	layers["app/delivery"] = slices.Concat(storage, pure, []string{"app/account", "app/catalog"})
 	layers["app/inbox"] = slices.Concat(storage, []string{"app/account", "app/seal", "app/signing"})
 	layers["app/operator"] = slices.Concat(storage, []string{"app/account", "app/seal"})
+	layers["app/limit"] = slices.Concat(storage, []string{"app/account"})
 	layers["app/idempotency"] = slices.Concat(storage, []string{"app/seal"})
 	layers["app/doctor"] = slices.Concat(storage, pure, []string{"app/lane"})
-	operations := []string{"app/account", "app/notice", "app/idempotency", "app/endpoint", "app/catalog", "app/delivery", "app/outbox", "app/lane", "app/inbox"}
+	operations := []string{"app/account", "app/notice", "app/idempotency", "app/endpoint", "app/catalog", "app/delivery", "app/outbox", "app/lane", "app/inbox", "app/limit"}
 	layers["jobs"] = slices.Concat(storage, pure, operations)
 
 	view := []string{"app/verdict", "assets", "web/path", "web/ui", "web/reference", "web/page/snippets"}

@@ -17,6 +17,8 @@ type Chores struct {
 	// Deliveries works on catch-ups; nil: this process does not.
 	Deliveries *delivery.Service
 	Mails      *Mails // nil: this process sends no mails
+	// Retention removes what is no longer kept; nil: this process does not.
+	Retention *Retention
 	// Digest mails what became undelivered in hours that are over; nil: this process does not.
 	Digest func(ctx context.Context) (int, error)
 }
@@ -29,6 +31,9 @@ func (c *Chores) register(known *river.Workers) {
 		river.AddWorker(known, &RecoverSweepWorker{Deliveries: c.Deliveries})
 		river.AddWorker(known, &ExportWorker{Deliveries: c.Deliveries})
 		river.AddWorker(known, &ExportSweepWorker{Deliveries: c.Deliveries})
+	}
+	if c.Retention != nil {
+		river.AddWorker(known, &RetentionWorker{Retention: c.Retention})
 	}
 	if c.Digest != nil {
 		river.AddWorker(known, &DigestWorker{Digest: c.Digest})
@@ -47,6 +52,9 @@ func (c *Chores) periodic() []*river.PeriodicJob {
 	}
 	if c.Deliveries != nil {
 		chores = append(chores, every(15*time.Second, RecoverSweepArgs{}), every(time.Minute, ExportSweepArgs{}))
+	}
+	if c.Retention != nil {
+		chores = append(chores, every(time.Hour, RetentionArgs{}))
 	}
 	if c.Digest != nil {
 		chores = append(chores, every(5*time.Minute, DigestArgs{}))

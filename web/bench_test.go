@@ -25,6 +25,7 @@ import (
 	"waybill/app/endpoint"
 	"waybill/app/inbox"
 	"waybill/app/lane"
+	"waybill/app/limit"
 	"waybill/app/notice"
 	"waybill/app/operator"
 	"waybill/app/outbox"
@@ -136,6 +137,7 @@ func newBenchBehind(t *testing.T, pool, rows *pgxpool.Pool, wall *db.Wall) *benc
 		Types:      &catalog.Types{DB: pool, Accounts: b.accounts},
 		Events:     &catalog.Events{DB: wall},
 		Deliveries: &delivery.Service{DB: wall, Ring: ring, Policies: policy.Builtin(), Lanes: lanes{wall}, Audit: &accounts, Recoveries: recoveries{}, Files: exports{}},
+		Limits:     &limit.Service{DB: wall, Audit: &accounts, Now: time.Now, MinDays: 30, MaxDays: 90},
 		Inboxes:    &inboxes,
 		Policies:   policy.Builtin(),
 		Rollups:    true,

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"waybill/app/fault"
-	"waybill/app/logline"
 	"waybill/db"
 	"waybill/web/dashboard"
 )
@@ -111,21 +110,25 @@ func newRequestID() string {
 
 // logRequest writes the one line of a request. Its address is not in it, for it may hold a token: the pattern says which page it was.
 func logRequest(log *slog.Logger, r *http.Request, it *dashboard.Record, out *recorder, pattern string, took time.Duration) {
-	line := logline.Request{ID: it.ID, Method: r.Method, Route: pattern, Status: out.status, Bytes: out.bytes, Took: took}
+	level := slog.LevelInfo
+	attrs := []slog.Attr{
+		slog.String("request_id", it.ID), slog.String("method", r.Method), slog.String("route", pattern),
+		slog.Int("status", out.status), slog.Int64("bytes", out.bytes), slog.Duration("took", took),
+	}
 	if it.Caller.Kind != "" {
-		line.Caller, line.Tenant = it.Caller.ID, it.Caller.Tenant()
+		attrs = append(attrs, slog.String("caller", it.Caller.ID), slog.String("tenant_id", it.Caller.Tenant()))
 	}
 	switch {
 	case it.Err == nil:
 	case errors.Is(it.Err, context.Canceled) && r.Context().Err() != nil:
-		line.Error = "the reader left"
+		attrs = append(attrs, slog.String("error", "the reader left"))
 	default:
-		line.Error = fault.From(it.Err).Error()
+		attrs = append(attrs, slog.String("error", fault.From(it.Err).Error()))
 		if fault.KindOf(it.Err).Status() >= http.StatusInternalServerError && !db.IsUnavailable(it.Err) {
-			line.Level = slog.LevelError
+			level = slog.LevelError
 		}
 	}
-	line.Write(r.Context(), log, logline.Page)
+	log.LogAttrs(r.Context(), level, "page request", attrs...)
 }
 
 // recorder notes what was answered.

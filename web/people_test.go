@@ -408,3 +408,28 @@ func TestWithoutMail(t *testing.T) {
 		t.Errorf("%d mails were written, %v", len(after)-len(before), err)
 	}
 }
+
+// What the platform allows stands on the settings page before it bites; what is reached stands above every page.
+func TestLimitsAreShown(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	who := b.signedIn(b.tenant, account.PortalInput{})
+	who.get("/settings").says(t, http.StatusOK, "Endpoints 0, no limit", "Events today (UTC) 0, no limit", "Data of an event up to 262,144 bytes", "Events are kept for 90 days")
+	for _, sql := range []string{
+		`insert into tenant_limits (tenant_id, events_per_second, events_per_day_soft, events_per_day, endpoints, payload_bytes, retention_days) values ($1, 100, 800, 1000, 5, 2048, 40)`,
+		`insert into tenant_days (tenant_id, day, events) values ($1, (now() at time zone 'UTC')::date, 850)`,
+	} {
+		if _, err := b.pool.Exec(t.Context(), sql, b.tenant.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for deadline := time.Now().Add(15 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		if strings.Contains(who.get("/settings").body, "Many events today: 850") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("no banner in 15 s")
+		}
+	}
+	who.get("/settings").says(t, http.StatusOK, "More than 1,000 are refused by the API.", "Endpoints 0 of 5", "Events today (UTC) 850 of 1,000, announced from 800 on", "up to 2,048 bytes", "40 days", "Events a second up to 100")
+}

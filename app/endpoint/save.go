@@ -3,6 +3,7 @@ package endpoint
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -57,6 +58,7 @@ var (
 	endpointUpdate     = queries.SQL("EndpointUpdate")
 	subscriptionInsert = queries.SQL("SubscriptionInsert")
 	subscriptionDelete = queries.SQL("SubscriptionDelete")
+	endpointRoom       = queries.SQL("EndpointRoom")
 )
 
 // Create makes an endpoint in the caller's tenant, active at once; it is not called. It needs endpoints:write.
@@ -78,6 +80,9 @@ func (s *Service) Create(ctx context.Context, caller account.Caller, in Input) (
 	}
 	var made Endpoint
 	err := db.Tx(ctx, s.DB, func(tx pgx.Tx) error {
+		if err := room(ctx, tx, e.TenantID); err != nil {
+			return err
+		}
 		headerSet, err := s.insertHeaders(ctx, tx, e.TenantID, in.Headers)
 		if err != nil {
 			return err
@@ -106,6 +111,21 @@ func (s *Service) Create(ctx context.Context, caller account.Caller, in Input) (
 		return Created{}, err
 	}
 	return Created{Endpoint: made, Secret: seal.Secret(keys[0].Reveal())}, nil
+}
+
+// room is LimitReached when the tenant has as many endpoints as it may.
+func room(ctx context.Context, tx pgx.Tx, tenantID string) error {
+	var left, most int
+	err := tx.QueryRow(ctx, endpointRoom, tenantID).Scan(&left, &most)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil
+	case err != nil:
+		return fmt.Errorf("count endpoints: %w", err)
+	case left < 1:
+		return fault.Newf(fault.LimitReached, "This account may have %d endpoints, and has them. Delete one, or ask your platform for more.", most)
+	}
+	return nil
 }
 
 // Update changes an endpoint of the caller's tenant. A changed URL is unverified again, and what failed at the old one counts no more. When Update returns, no new request starts under the old

@@ -23,6 +23,7 @@ const (
 	Malformed       Kind = "malformed"       // 400: the request cannot be read (syntax, encoding, a bad cursor)
 	Unauthenticated Kind = "unauthenticated" // 401: nobody, or somebody unknown, asks
 	Forbidden       Kind = "forbidden"       // 403: the caller is known and may not do this
+	LimitReached    Kind = "limit-reached"   // 403: the account has as many of it as it may
 	NotFound        Kind = "not-found"       // 404: it is not there, or belongs to another tenant
 	Conflict        Kind = "conflict"        // 409: it clashes with what is stored
 	InProgress      Kind = "in-progress"     // 409: the same call, by its Idempotency-Key, is being answered or was not answered to its end
@@ -40,7 +41,7 @@ const (
 
 // Kinds lists every kind, in the order of their statuses.
 func Kinds() []Kind {
-	return []Kind{Malformed, Unauthenticated, Forbidden, NotFound, Conflict, InProgress, LeaseHeld, Gone, CursorExpired,
+	return []Kind{Malformed, Unauthenticated, Forbidden, LimitReached, NotFound, Conflict, InProgress, LeaseHeld, Gone, CursorExpired,
 		TooLarge, Unsupported, Invalid, KeyReused, RateLimited, Internal, Unavailable}
 }
 
@@ -51,7 +52,7 @@ func (k Kind) Status() int {
 		return http.StatusBadRequest
 	case Unauthenticated:
 		return http.StatusUnauthorized
-	case Forbidden:
+	case Forbidden, LimitReached:
 		return http.StatusForbidden
 	case NotFound:
 		return http.StatusNotFound
@@ -92,6 +93,8 @@ func (k Kind) Title() string {
 		return "Sign in or send a valid key"
 	case Forbidden:
 		return "Not allowed"
+	case LimitReached:
+		return "A limit of this account is reached"
 	case NotFound:
 		return "Not found"
 	case Conflict:

@@ -14,7 +14,7 @@ import (
 func TestEveryKindHasAStatusASlugAndATitle(t *testing.T) {
 	t.Parallel()
 	want := map[Kind]int{
-		Malformed: 400, Unauthenticated: 401, Forbidden: 403, NotFound: 404, Conflict: 409, InProgress: 409, LeaseHeld: 409, Gone: 410,
+		Malformed: 400, Unauthenticated: 401, Forbidden: 403, LimitReached: 403, NotFound: 404, Conflict: 409, InProgress: 409, LeaseHeld: 409, Gone: 410,
 		CursorExpired: 410, TooLarge: 413, Unsupported: 415, Invalid: 422, KeyReused: 422, RateLimited: 429, Unavailable: 503, Internal: 500,
 	}
 	if len(Kinds()) != len(want) {

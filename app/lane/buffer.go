@@ -127,4 +127,3 @@ func (l *lane) keepTests(drop bool) {
 	clear(l.buffer[len(kept):])
 	l.buffer = kept
 }
-

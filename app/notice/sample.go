@@ -25,6 +25,7 @@ func Samples() map[string]Notice {
 	refused.Refused, refused.Name, refused.Title, refused.Different = true, "", "Your server answered 401 Unauthorized", 1
 	gone.Gone, gone.Since, gone.Title = true, time.Time{}, "Your server answered 410 Gone"
 	return map[string]Notice{
+		"limit-soft": LimitReached("Meera Silk House", 80_012, 80_000, false), "limit-hard": LimitReached("Meera Silk House", 100_003, 100_000, true),
 		"endpoint-failing": Failing(trouble), "endpoint-refused": Failing(refused), "endpoint-warning": Warning(trouble),
 		"endpoint-disabled": Disabled(trouble), "endpoint-gone": Disabled(gone), "endpoint-recovered": Recovered(trouble),
 		"undelivered":              Undelivered("Meera Silk House", at.Truncate(time.Hour), 30*24*time.Hour, []Undone{{trouble, 12, "500"}, {refused, 1, "401"}}),

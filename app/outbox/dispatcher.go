@@ -22,7 +22,6 @@ var (
 	sqlDispatchLock   = queries.SQL("DispatchLock")
 	sqlWaiting        = queries.SQL("OutboxWaiting")
 	sqlSleep          = queries.SQL("DispatcherSleep")
-	sqlLeave          = queries.SQL("DispatcherLeave")
 	sqlPartitionsMake = queries.SQL("PartitionsMake")
 	sqlTidy           = queries.SQL("OutboxTidy")
 )
@@ -45,7 +44,6 @@ const (
 	tidyAfter    = 20_000
 	tidyIdle     = 2_000
 	partitionDay = 8
-	leaveWithin  = 300 * time.Millisecond
 )
 
 // Dispatcher moves outbox rows on. Run it in every process that works: one of them dispatches at a time.
@@ -55,7 +53,9 @@ type Dispatcher struct {
 	Poke   func(endpointID string) // makes a lane of this process look again; may be nil
 	URL    string                  // the public base URL, for resource.url of thin events
 	Logger *slog.Logger
-	Now    func() time.Time // time.Now when nil
+	// Reached, unless nil, tells that tenants have reached limits of their day, in the transaction that does. What it cannot tell keeps nothing from being dispatched.
+	Reached func(ctx context.Context, tx pgx.Tx, reached []Reached) error
+	Now     func() time.Time // time.Now when nil
 
 	ring  chan struct{}
 	size  int
@@ -97,9 +97,8 @@ func (d *Dispatcher) Ring() {
 	}
 }
 
-// Run dispatches until ctx ends, and then rings whoever is to go on. An error of the database is logged and tried again.
+// Run dispatches until ctx ends. An error of the database is logged and tried again.
 func (d *Dispatcher) Run(ctx context.Context) {
-	defer d.leave(ctx)
 	lastEvent := d.Now()
 	asleep, saidAwake := false, time.Time{}
 	timer := time.NewTimer(0)
@@ -145,15 +144,6 @@ func (d *Dispatcher) Run(ctx context.Context) {
 	}
 }
 
-// leave spares those that wait for the right to dispatch the rest of their pause. It waits for nobody: the database may be away.
-func (d *Dispatcher) leave(ctx context.Context) {
-	go func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
-		defer cancel()
-		_, _ = d.Pool.Exec(ctx, sqlLeave) // without it they look a quarter of a second later
-	}()
-}
-
 func (d *Dispatcher) sayAsleep(ctx context.Context, asleep bool) {
 	if _, err := d.Pool.Exec(ctx, sqlSleep, asleep); err != nil && ctx.Err() == nil {
 		d.Logger.Warn("the dispatcher cannot say whether it sleeps", "error", err)
@@ -184,6 +174,9 @@ func (d *Dispatcher) step(ctx context.Context) (moved int, mine bool, err error)
 		}
 		next = d.choose(waits)
 		if batch, err = d.dispatch(ctx, tx, next.tenants, next.each); err != nil {
+			return err
+		}
+		if err := d.tell(ctx, tx, batch.reached); err != nil {
 			return err
 		}
 		return d.Waker.Wake(ctx, tx, batch.endpoints, batch.tests)
@@ -218,7 +211,7 @@ func (d *Dispatcher) step(ctx context.Context) (moved int, mine bool, err error)
 		d.size = max(d.size/2, batchLeast)
 	}
 	if batch.events > 0 {
-		d.Logger.Debug("dispatched", "events", batch.events, "deliveries", batch.deliveries, "tenants", len(next.tenants), "took_ms", took.Milliseconds())
+		d.Logger.Debug("dispatched", "events", batch.events, "deliveries", batch.deliveries, "tenants", len(next.tenants), "ms", took.Milliseconds())
 	}
 	d.done.batches.Add(1)
 	d.done.events.Add(int64(batch.events))

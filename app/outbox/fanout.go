@@ -65,6 +65,7 @@ type dispatched struct {
 	events, deliveries int
 	endpoints, tests   []string
 	taken              map[string]int // rows of each tenant
+	reached            []Reached
 }
 
 // dispatch moves up to each rows of every tenant in three round trips: take the rows; ask who wants them and where numbering stands; write.
@@ -256,6 +257,7 @@ func (d *Dispatcher) write(ctx context.Context, tx pgx.Tx, day time.Time, rows [
 	b.Queue(queries.ForDay(sqlEvent, day), day, places, positions, sequences, heads, thins)
 	raise(b, rows, day)
 	b.Queue(sqlOutDelete, places)
+	count(b, rows, out)
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("write events: %w", err)
 	}

@@ -197,6 +197,15 @@ func (s Set) Retention() Retention {
 	return r
 }
 
+// ResendWindowDays is the longest resend window of all presets, in days: what is deleted sooner could not be resent.
+func (s Set) ResendWindowDays() int {
+	var longest time.Duration
+	for _, p := range s.all() {
+		longest = max(longest, p.ResendWindow)
+	}
+	return int((longest + day - 1) / day)
+}
+
 // MaxTimeout is the longest timeout that a policy may give.
 const MaxTimeout = maxTimeout * time.Second
 

@@ -362,10 +362,10 @@ func (s *Server) startWorkers(ctx context.Context) (err error) {
 	}
 	s.goLoop(s.Engine.Run)
 	s.dispatcher = outbox.NewDispatcher(outbox.Dispatcher{
-		Pool: s.outboxPool, Waker: &lane.Waker{Tickets: s.Inserter, Worker: s.Engine.WorkerID}, Poke: s.Engine.Poke, URL: s.Config.URL, Logger: s.Logger})
+		Pool: s.outboxPool, Waker: &lane.Waker{Tickets: s.Inserter, Worker: s.Engine.WorkerID}, Poke: s.Engine.Poke, URL: s.Config.URL, Logger: s.Logger, Reached: s.Services.Alerts.Reached})
 
-	if s.river, err = jobs.NewClient(s.Pool, s.Engine, &jobs.Chores{Pool: s.Pool, Deliveries: s.Services.Deliveries, Mails: s.mailJob(), Digest: s.Services.Alerts.Digest, Prunes: []jobs.Prune{
-		s.Services.Accounts.Prune, (&operator.Service{DB: s.Pool}).Prune, (&operator.Service{DB: s.Pool}).Roll, s.Services.Endpoints.Prune, (&idempotency.Store{DB: s.Pool}).Prune, s.Services.Consumers.Prune, s.Services.Mails.Prune,
+	if s.river, err = jobs.NewClient(s.Pool, s.Engine, &jobs.Chores{Pool: s.Pool, Deliveries: s.Services.Deliveries, Retention: s.retention(), Mails: s.mailJob(), Digest: s.Services.Alerts.Digest, Prunes: []jobs.Prune{
+		s.Services.Accounts.Prune, (&operator.Service{DB: s.Pool}).Prune, (&operator.Service{DB: s.Pool}).Roll, s.Services.Endpoints.Prune, (&idempotency.Store{DB: s.Pool}).Prune, s.Services.Consumers.Prune, s.Services.Limits.Prune, s.Services.Mails.Prune,
 		s.Services.Inboxes.Prune, s.Services.Deliveries.PruneFiles, s.Services.Deliveries.PruneRecoveries, s.Services.Deliveries.PruneRollups}}, workers, s.Logger); err != nil {
 		return err
 	}
@@ -386,18 +386,15 @@ func (s *Server) startWorkers(ctx context.Context) (err error) {
 	return nil
 }
 
-// stopWorkers lets what is on the wire be answered and recorded, gives the lanes back, and ends River.
+// stopWorkers lets what is on the wire be answered and recorded, gives the lanes back, and then ends River.
 func (s *Server) stopWorkers(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.Policies.LongestTimeout()+recordGrace)
 	defer cancel()
-	// At the same time: River fetches no more, so that the tickets of the lanes that are given back go to others at once.
-	ended := make(chan error, 1)
-	go func() { ended <- s.river.Stop(ctx) }()
 	if err := s.Engine.Drain(ctx); err != nil {
 		lanes, hanging := s.Engine.Running()
 		s.Logger.Warn("lanes did not end in time; others take them over when the lease is over", "lanes", lanes, "hanging", hanging)
 	}
-	if err := <-ended; err != nil {
+	if err := s.river.Stop(ctx); err != nil {
 		s.Logger.Warn("jobs did not end in time", "error", err)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"waybill/app/endpoint"
 	"waybill/app/inbox"
 	"waybill/app/lane"
+	"waybill/app/limit"
 	"waybill/app/notice"
 	"waybill/app/operator"
 	"waybill/app/outbox"
@@ -37,6 +38,7 @@ type Services struct {
 	Events     *catalog.Events
 	Consumers  *catalog.Consumers
 	Deliveries *delivery.Service
+	Limits     *limit.Service
 	Mails      *notice.Outbox
 	Inboxes    *inbox.Service
 	Alerts     *alert.Service
@@ -86,6 +88,7 @@ func (s *Server) startServices(ctx context.Context) (err error) {
 	s.Services.Deliveries = &delivery.Service{DB: s.Pool, Ring: s.Ring, Policies: s.Policies, Lanes: lanes{s.Waker, s.Pool}, Audit: s.Services.Accounts, Recoveries: s.Inserter, Files: s.Inserter}
 	s.Services.Inboxes = &inbox.Service{DB: s.Pool, Ring: s.Ring, Audit: s.Services.Accounts, URL: s.inboxURL(), Now: time.Now}
 	s.Services.Alerts = &alert.Service{Accounts: s.Services.Accounts, Mails: s.Services.Mails, Operations: s.Config.OperationsTenant, Window: s.Policies.First("").ResendWindow}
+	s.Services.Limits = &limit.Service{DB: s.Pool, Audit: s.Services.Accounts, Now: time.Now, MinDays: s.Policies.ResendWindowDays(), MaxDays: int(s.Policies.Retention().Events.Hours() / 24)}
 	if err := s.Services.Alerts.EnsureOperations(ctx); err != nil {
 		return fmt.Errorf("WAYBILL_OPERATIONS_TENANT: %w", err)
 	}
@@ -140,6 +143,12 @@ func (s *Server) mailJob() *jobs.Mails {
 		return nil
 	}
 	return &jobs.Mails{Outbox: s.Services.Mails, Carrier: s.smtp, Logger: s.Logger}
+}
+
+// retention removes what no preset keeps any longer.
+func (s *Server) retention() *jobs.Retention {
+	kept := s.Policies.Retention()
+	return &jobs.Retention{Pool: s.Pool, Events: kept.Events, Deliveries: kept.Deliveries, Logger: s.Logger, Now: time.Now}
 }
 
 // health answers /healthz (alive) and /readyz: the database answers, its schema has what we need, and this process is not about to stop. A schema
@@ -202,13 +211,13 @@ func (s *Server) web(ctx context.Context, mux *http.ServeMux) (*web.Web, error) 
 	}
 	served := s.walled()
 	programs := api.New(api.Config{URL: s.Config.URL, Log: s.Logger, Now: time.Now, DB: s.Pool, Ring: s.Ring, Accounts: served.Accounts, Endpoints: served.Endpoints,
-		Types: served.Types, Events: served.Events, Consumers: served.Consumers, Deliveries: served.Deliveries,
+		Types: served.Types, Events: served.Events, Consumers: served.Consumers, Deliveries: served.Deliveries, Limits: served.Limits,
 		Observe: s.metrics.observe("api")})
 	pages, err := web.New(web.Config{
 		API:     programs,
 		Observe: s.metrics.observe("dashboard"), ObserveConsole: s.metrics.observe("console"), Console: operators,
 		Dashboard: dashboard.Config{URL: s.Config.URL, Platform: "Your platform", Log: s.Logger, Now: time.Now, Accounts: served.Accounts,
-			Endpoints: served.Endpoints, Types: served.Types, Events: served.Events, Deliveries: served.Deliveries, Inboxes: served.Inboxes, Policies: s.Policies,
+			Endpoints: served.Endpoints, Types: served.Types, Events: served.Events, Deliveries: served.Deliveries, Inboxes: served.Inboxes, Limits: served.Limits, Policies: s.Policies,
 			Reference: programs.Reference, Rollups: lane.RollupsKept, Sources: s.Config.Sources, Check: s.sender.CheckConnection, Mailbox: s.mailbox(), NoMail: s.smtp == nil && !s.Config.Development()},
 		Ring: s.Ring, Development: s.Config.Development(),
 	})

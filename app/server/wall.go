@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"waybill/app/limit"
 	"waybill/db"
 )
 
@@ -43,5 +44,6 @@ func (s *Server) walled() Services {
 	deliveries.DB, deliveries.Audit, deliveries.Lanes = s.wall, &accounts, lanes{s.Waker, s.wall}
 	inboxes.DB, inboxes.Audit = s.wall, &accounts
 	out.Accounts, out.Mails, out.Endpoints, out.Events, out.Consumers, out.Deliveries, out.Inboxes = &accounts, &mails, &endpoints, &events, &consumers, &deliveries, &inboxes
+	out.Limits = &limit.Service{DB: s.wall, Audit: &accounts, MinDays: all.Limits.MinDays, MaxDays: all.Limits.MaxDays, Now: all.Limits.Now}
 	return out
 }

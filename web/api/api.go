@@ -23,6 +23,7 @@ import (
 	"waybill/app/delivery"
 	"waybill/app/endpoint"
 	"waybill/app/idempotency"
+	"waybill/app/limit"
 	"waybill/app/seal"
 )
 
@@ -41,6 +42,7 @@ type Config struct {
 	Events     *catalog.Events
 	Consumers  *catalog.Consumers
 	Deliveries *delivery.Service
+	Limits     *limit.Service // of single tenants; required
 
 	// Observe, unless nil, is told of every request when it has been answered: its route's pattern, "" if none matched.
 	Observe func(method, pattern string, status int, took time.Duration)

@@ -20,6 +20,7 @@ import (
 	"waybill/app/delivery"
 	"waybill/app/endpoint"
 	"waybill/app/lane"
+	"waybill/app/limit"
 	"waybill/app/outbox"
 	"waybill/app/policy"
 	"waybill/app/seal"
@@ -97,6 +98,7 @@ func newBenchOn(t *testing.T, pool *pgxpool.Pool, now func() time.Time) *bench {
 		Events:     events,
 		Consumers:  &catalog.Consumers{Events: events, Accounts: accounts},
 		Deliveries: &delivery.Service{DB: wall, Ring: ring, Policies: policy.Builtin(), Lanes: lanes{wall}, Audit: accounts, Recoveries: recoveries{}},
+		Limits:     &limit.Service{DB: wall, Audit: accounts, Now: time.Now, MinDays: 30, MaxDays: 90},
 	})
 	if err := accounts.Bootstrap(t.Context(), seal.Secret(platformKey)); err != nil {
 		t.Fatal(err)

@@ -262,6 +262,7 @@ func (a *API) problemTypes() []ProblemType {
 		fault.Malformed:       {"The request cannot be read: its body is not JSON in UTF-8, is missing or was cut off, or a cursor is not one of this list's.", fixFirst},
 		fault.Unauthenticated: {"No API key was sent, or one that is not valid, has expired or was revoked.", "With a valid key."},
 		fault.Forbidden:       {"The key is valid and may not do this: it lacks a right, or the address is for other keys.", "With a key that has the right."},
+		fault.LimitReached:    {"The tenant has as many of this as the platform allows it: its limits are on its settings page and in GET /v1/limits.", "After one has been deleted, or the platform has raised the limit."},
 		fault.NotFound:        {"There is no such thing, or it belongs to another tenant.", fixFirst},
 		fault.Conflict:        {"The request clashes with what is stored: another content under the same id, or a state in which this cannot be done.", "After looking at the present state."},
 		fault.InProgress:      {"Another call with the same Idempotency-Key is being answered, or was carried out while its answer was lost.", "In a moment; the answer of the first is given then. If it stays, read what is there now."},
@@ -272,7 +273,7 @@ func (a *API) problemTypes() []ProblemType {
 		fault.TooLarge:        {"The body is larger than what is read at this address.", "In smaller parts."},
 		fault.Unsupported:     {"The body has a content type or a content encoding that is not read here. Send JSON in UTF-8, uncompressed.", fixFirst},
 		fault.Invalid:         {"The request can be read, and a value breaks a rule: errors says which and what is allowed.", fixFirst},
-		fault.RateLimited:     {"The key asks more often than it may.", "After the seconds of Retry-After."},
+		fault.RateLimited:     {"The key asks more often than it may, or a tenant that something is published to has had as many events as it may, a second or a day.", "After the seconds of Retry-After. Without one, in smaller parts."},
 		fault.Internal:        {"We made a mistake. The request id leads us to it.", "Once or twice; then tell us."},
 		fault.Unavailable:     {"We cannot answer just now: the database is busy or restarting. Nothing was changed.", "After the seconds of Retry-After."},
 	}

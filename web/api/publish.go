@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
+	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -15,6 +17,7 @@ import (
 	"waybill/app/account"
 	"waybill/app/catalog"
 	"waybill/app/fault"
+	"waybill/app/limit"
 	"waybill/app/outbox"
 	"waybill/app/plain"
 	"waybill/db"
@@ -61,9 +64,10 @@ func (a *API) publishRoutes() []Route {
 		Name: "EventPublish", Method: http.MethodPost, Pattern: "/v1/events", Audience: ForPlatform, Scope: account.EventsPublish,
 		Summary: "Publish events",
 		Detail: "All or none. The same id again with the same content publishes nothing and returns the id; with another content it is a conflict. " +
-			"Data of a type whose schema is enforced must match it.",
+			"Data of a type whose schema is enforced must match it. A tenant may have limits (PUT /v1/tenants/{uid}): a call that would go beyond one is refused as a whole, " +
+			"with 429 for events a second or a day and 413 for a payload. What is published in SQL is never refused for them: it is counted and announced.",
 		Body: PublishBody{}, MaxBody: PublishMaxBody,
-		Answers: []Answer{{http.StatusAccepted, Published{}}, {http.StatusOK, Published{}}}, Faults: []fault.Kind{fault.Conflict},
+		Answers: []Answer{{http.StatusAccepted, Published{}}, {http.StatusOK, Published{}}}, Faults: []fault.Kind{fault.Conflict, fault.RateLimited},
 		Handle: a.eventPublish,
 	}}
 }
@@ -83,6 +87,9 @@ func (a *API) eventPublish(w http.ResponseWriter, r *http.Request, _ account.Cal
 	})); err != nil {
 		return err
 	}
+	if err := a.admit(w, r, events); err != nil {
+		return err
+	}
 	published, err := a.publish(r, events)
 	if err != nil {
 		return err
@@ -95,6 +102,15 @@ func (a *API) eventPublish(w http.ResponseWriter, r *http.Request, _ account.Cal
 		}
 	}
 	return WriteJSON(w, status, body)
+}
+
+// admit refuses what would take a tenant beyond its limits, and says when to come again.
+func (a *API) admit(w http.ResponseWriter, r *http.Request, events []outbox.Event) error {
+	wait, err := a.Limits.Admit(r.Context(), each(events, func(e outbox.Event) limit.Event { return limit.Event{Tenant: e.Tenant, Bytes: len(e.Data)} }))
+	if err != nil && wait > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
+	}
+	return err
 }
 
 // publish is one statement; with an Idempotency-Key, that the call was carried out is committed with it.

@@ -6,6 +6,7 @@ import (
 
 	"waybill/app/account"
 	"waybill/app/fault"
+	"waybill/app/limit"
 )
 
 // Tenant is a tenant as the platform sees it.
@@ -24,6 +25,22 @@ type Tenant struct {
 // TenantLimits bound what is done for a tenant.
 type TenantLimits struct {
 	Concurrency int `json:"concurrency" required:"true" minimum:"1" maximum:"1000" description:"Requests on the wire at once, over all its endpoints."`
+	OtherLimits
+}
+
+// OtherLimits are those that a tenant need not have; what is left out is not limited.
+type OtherLimits struct {
+	EventsPerSecond  int   `json:"events_per_second,omitempty" description:"Published through the API, by each of its processes; two seconds' worth at once."`
+	EventsPerDaySoft int64 `json:"events_per_day_soft,omitempty" description:"From here on it is announced: by mail, a banner and the operational event tenant.limit_reached."`
+	EventsPerDay     int64 `json:"events_per_day,omitempty" description:"Beyond it the API refuses until midnight UTC. What is published in SQL counts, and is not refused."`
+	Endpoints        int   `json:"endpoints,omitempty"`
+	PayloadBytes     int   `json:"payload_bytes,omitempty" description:"Of an event's data, where that is less than the 262,144 bytes that all may have."`
+	RetentionDays    int   `json:"retention_days,omitempty" description:"Events and their history are deleted after so many days, where that is sooner than for all; never within the resend window."`
+}
+
+func otherLimitsOf(l limit.Limits) OtherLimits {
+	return OtherLimits{EventsPerSecond: l.EventsPerSecond, EventsPerDaySoft: l.EventsPerDaySoft, EventsPerDay: l.EventsPerDay, Endpoints: l.Endpoints,
+		PayloadBytes: l.PayloadBytes, RetentionDays: l.RetentionDays}
 }
 
 // TenantPut is the body that creates or changes a tenant.
@@ -36,12 +53,34 @@ type TenantPut struct {
 
 // TenantPutLimits are the limits in TenantPut.
 type TenantPutLimits struct {
-	Concurrency *int `json:"concurrency,omitempty" minimum:"1" maximum:"1000" description:"Requests on the wire at once, over all its endpoints; 50 at first."`
+	Concurrency      *int   `json:"concurrency,omitempty" minimum:"1" maximum:"1000" description:"Requests on the wire at once, over all its endpoints; 50 at first."`
+	EventsPerSecond  *int   `json:"events_per_second,omitempty" minimum:"0" maximum:"1000000" description:"0: no limit. So for all that follow."`
+	EventsPerDaySoft *int64 `json:"events_per_day_soft,omitempty" minimum:"0"`
+	EventsPerDay     *int64 `json:"events_per_day,omitempty" minimum:"0"`
+	Endpoints        *int   `json:"endpoints,omitempty" minimum:"0" maximum:"100000"`
+	PayloadBytes     *int   `json:"payload_bytes,omitempty" minimum:"0" maximum:"262144"`
+	RetentionDays    *int   `json:"retention_days,omitempty" minimum:"0"`
 }
 
-func tenantOf(t account.Tenant) Tenant {
+// change is what the body changes of the limits that a tenant need not have.
+func (l *TenantPutLimits) change() limit.Change {
+	if l == nil {
+		return limit.Change{}
+	}
+	return limit.Change{EventsPerSecond: l.EventsPerSecond, EventsPerDaySoft: l.EventsPerDaySoft, EventsPerDay: l.EventsPerDay, Endpoints: l.Endpoints,
+		PayloadBytes: l.PayloadBytes, RetentionDays: l.RetentionDays}
+}
+
+// LimitUsage is what a tenant may, and what it uses of it.
+type LimitUsage struct {
+	Limits      OtherLimits `json:"limits" required:"true"`
+	EventsToday int64       `json:"events_today" required:"true" description:"Dispatched since midnight UTC."`
+	Endpoints   int64       `json:"endpoints" required:"true"`
+}
+
+func tenantOf(t account.Tenant, l limit.Limits) Tenant {
 	shown := Tenant{
-		ID: t.ID, UID: t.UID, Name: t.Name, Limits: TenantLimits{Concurrency: t.Concurrency},
+		ID: t.ID, UID: t.UID, Name: t.Name, Limits: TenantLimits{Concurrency: t.Concurrency, OtherLimits: otherLimitsOf(l)},
 		TimeZone: t.TimeZone, SuspendedAt: t.SuspendedAt, CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt,
 	}
 	if t.Preset != "" {
@@ -71,6 +110,12 @@ func (a *API) tenantRoutes() []Route {
 			Answers: []Answer{{http.StatusOK, Tenant{}}},
 			Handle:  a.tenantRead,
 		},
+		{
+			Name: "LimitRead", Method: http.MethodGet, Pattern: "/v1/limits", Audience: ForTenant, Scope: account.CatalogRead,
+			Summary: "Read what the tenant may and uses", Detail: "The limits that the platform has set for it; what is left out is not limited.",
+			Answers: []Answer{{http.StatusOK, LimitUsage{}}},
+			Handle:  a.limitRead,
+		},
 	}
 }
 
@@ -83,7 +128,12 @@ func (a *API) tenantList(w http.ResponseWriter, r *http.Request, caller account.
 	if err != nil {
 		return err
 	}
-	return WriteJSON(w, http.StatusOK, Page(each(tenants, tenantOf), next))
+	ids := each(tenants, func(t account.Tenant) string { return t.ID })
+	limits, err := a.Limits.Of(r.Context(), caller, ids...)
+	if err != nil {
+		return err
+	}
+	return WriteJSON(w, http.StatusOK, Page(each(tenants, func(t account.Tenant) Tenant { return tenantOf(t, limits[t.ID]) }), next))
 }
 
 func (a *API) tenantPut(w http.ResponseWriter, r *http.Request, caller account.Caller) error {
@@ -92,6 +142,9 @@ func (a *API) tenantPut(w http.ResponseWriter, r *http.Request, caller account.C
 		return err
 	}
 	in := account.TenantInput{Name: body.Name, Preset: body.Preset, TimeZone: body.TimeZone}
+	if err := a.Limits.Check(body.Limits.change()); err != nil {
+		return err
+	}
 	if body.Limits != nil {
 		in.Concurrency = body.Limits.Concurrency
 	}
@@ -99,7 +152,23 @@ func (a *API) tenantPut(w http.ResponseWriter, r *http.Request, caller account.C
 	if err != nil {
 		return err
 	}
-	return WriteJSON(w, http.StatusOK, tenantOf(tenant))
+	limits, err := a.Limits.Put(r.Context(), caller, tenant, body.Limits.change())
+	if err != nil {
+		return err
+	}
+	return WriteJSON(w, http.StatusOK, tenantOf(tenant, limits))
+}
+
+// limitRead says what a tenant may, and what it uses.
+func (a *API) limitRead(w http.ResponseWriter, r *http.Request, caller account.Caller) error {
+	if err := caller.Can(account.CatalogRead); err != nil {
+		return err
+	}
+	u, err := a.Limits.Usage(r.Context(), caller)
+	if err != nil {
+		return err
+	}
+	return WriteJSON(w, http.StatusOK, LimitUsage{Limits: otherLimitsOf(u.Limits), EventsToday: u.EventsToday, Endpoints: u.EndpointsUsed})
 }
 
 func (a *API) tenantRead(w http.ResponseWriter, r *http.Request, caller account.Caller) error {
@@ -107,7 +176,11 @@ func (a *API) tenantRead(w http.ResponseWriter, r *http.Request, caller account.
 	if err != nil {
 		return err
 	}
-	return WriteJSON(w, http.StatusOK, tenantOf(tenant))
+	limits, err := a.Limits.Of(r.Context(), caller, tenant.ID)
+	if err != nil {
+		return err
+	}
+	return WriteJSON(w, http.StatusOK, tenantOf(tenant, limits[tenant.ID]))
 }
 
 // each shows every row of a list.

@@ -20,6 +20,7 @@ import (
 	"waybill/app/delivery"
 	"waybill/app/endpoint"
 	"waybill/app/inbox"
+	"waybill/app/limit"
 	"waybill/app/notice"
 	"waybill/app/policy"
 	"waybill/app/seal"
@@ -42,6 +43,7 @@ type Config struct {
 	Events     *catalog.Events
 	Deliveries *delivery.Service
 	Inboxes    *inbox.Service
+	Limits     *limit.Service // of single tenants
 	Policies   policy.Set
 	Check      Check
 

@@ -4,9 +4,11 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"waybill/app/account"
 	"waybill/app/fault"
+	"waybill/app/limit"
 	"waybill/web/page"
 	"waybill/web/path"
 	"waybill/web/ui"
@@ -31,8 +33,10 @@ func (d *Dashboard) showSettings(w http.ResponseWriter, r *http.Request, caller 
 	sheet := page.Settings{
 		Tenant:    page.TenantSettings{Name: v.tenant.Name, UID: v.tenant.UID, Zone: v.tenant.TimeZone, Zones: knownZones},
 		Profile:   page.Profile{Name: caller.Name, Theme: v.frame.Theme},
-		Limits:    []page.Fact{{Name: "Requests at once, over all endpoints", Value: ui.Number(int64(v.tenant.Concurrency))}},
 		MayTenant: may(caller, account.SettingsWrite), Problems: problems,
+	}
+	if sheet.Limits, err = d.limitFacts(r, v); err != nil {
+		return err
 	}
 	if caller.MemberID != "" {
 		if err := d.personal(r, v, &sheet); err != nil {
@@ -50,6 +54,44 @@ func (d *Dashboard) showSettings(w http.ResponseWriter, r *http.Request, caller 
 		typed(&sheet)
 	}
 	return d.show(w, r, v, status, sheet)
+}
+
+// limitFacts are what the platform allows, and what of it is used.
+func (d *Dashboard) limitFacts(r *http.Request, v view) ([]page.Fact, error) {
+	u, err := d.Limits.Usage(r.Context(), v.caller)
+	if err != nil {
+		return nil, err
+	}
+	of := func(used, allowed int64) string {
+		if allowed == 0 {
+			return ui.Number(used) + ", no limit"
+		}
+		return ui.Number(used) + " of " + ui.Number(allowed)
+	}
+	kept := d.Policies.Retention().Events
+	if own := time.Duration(u.RetentionDays) * 24 * time.Hour; own > 0 {
+		kept = min(kept, own)
+	}
+	payload := int64(limit.MaxPayload)
+	if u.PayloadBytes > 0 {
+		payload = int64(u.PayloadBytes)
+	}
+	today := page.Fact{Name: "Events today (UTC)", Value: of(u.EventsToday, u.EventsPerDay), Warn: u.EventsPerDay > 0 && u.EventsToday*10 >= u.EventsPerDay*9}
+	if u.EventsPerDaySoft > 0 {
+		today.Value += ", announced from " + ui.Number(u.EventsPerDaySoft) + " on"
+		today.Warn = today.Warn || u.EventsToday >= u.EventsPerDaySoft
+	}
+	facts := []page.Fact{
+		{Name: "Requests at once, over all endpoints", Value: ui.Number(int64(v.tenant.Concurrency))},
+		{Name: "Endpoints", Value: of(u.EndpointsUsed, int64(u.Limits.Endpoints)), Warn: u.Limits.Endpoints > 0 && u.EndpointsUsed >= int64(u.Limits.Endpoints)},
+		today,
+		{Name: "Data of an event", Value: "up to " + ui.Number(payload) + " bytes"},
+		{Name: "Events are kept for", Value: days(kept)},
+	}
+	if u.EventsPerSecond > 0 {
+		facts = append(facts, page.Fact{Name: "Events a second", Value: "up to " + ui.Number(int64(u.EventsPerSecond))})
+	}
+	return facts, nil
 }
 
 // personal fills in what belongs to the member.

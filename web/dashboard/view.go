@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"waybill/app/account"
+	"waybill/app/limit"
 	"waybill/web/path"
 	"waybill/web/ui"
 )
@@ -34,7 +35,7 @@ func (d *Dashboard) view(r *http.Request, caller account.Caller) (view, error) {
 	v.clock = ui.Clock{Now: d.Now(), Zone: zone(v.tenant.TimeZone)}
 	v.frame = ui.Frame{
 		Tenant: v.tenant.Name, Zone: v.tenant.TimeZone, Theme: theme(r), Role: role(caller), Member: caller.Name,
-		Undelivered: d.parked(r, caller), Notice: standing(v), NoTeam: !may(caller, account.AuditRead),
+		Undelivered: d.parked(r, caller), Notice: d.standing(r, v), NoTeam: !may(caller, account.AuditRead),
 		Mailbox: d.Mailbox != nil,
 	}
 	tenancies, err := d.Accounts.Tenancies(r.Context(), caller)
@@ -65,7 +66,8 @@ func (d *Dashboard) parked(r *http.Request, caller account.Caller) int64 {
 }
 
 // standing is the banner that stands over every page of this session, if there is one.
-func standing(v view) *ui.Banner {
+func (d *Dashboard) standing(r *http.Request, v view) *ui.Banner {
+	level, used, limits := d.Limits.Day(r.Context(), v.tenant.UID)
 	switch {
 	case v.caller.Support != "":
 		return &ui.Banner{Tone: ui.Info, Title: "You look at this as support, read-only", Text: "This is " + v.tenant.Name + " as its people see it. They read in their log that you looked.",
@@ -73,6 +75,15 @@ func standing(v view) *ui.Banner {
 	case v.tenant.SuspendedAt != nil:
 		return &ui.Banner{Tone: ui.Hold, Title: "This account is suspended",
 			Text: "Everything can be read, nothing can be changed, and nothing is sent. Ask your platform."}
+	case level == limit.Hard:
+		return &ui.Banner{Tone: ui.Bad, Title: "The events of today are used up", Text: fmt.Sprintf("This account may have %s a day (UTC). What is published beyond that through the API is refused until midnight UTC; "+
+			"what was taken is delivered. Your platform can raise the limit.", ui.Count(limits.EventsPerDay, "event", "events")), Actions: []ui.Link{{Text: "See limits", Href: path.Settings()}}}
+	case level == limit.Soft:
+		text := "Nothing is refused."
+		if limits.EventsPerDay > 0 {
+			text = "More than " + ui.Number(limits.EventsPerDay) + " are refused by the API."
+		}
+		return &ui.Banner{Tone: ui.Wait, Title: "Many events today: " + ui.Number(used), Text: text, Actions: []ui.Link{{Text: "See limits", Href: path.Settings()}}}
 	case !may(v.caller, account.EndpointsWrite) && !may(v.caller, account.DeliveriesResend):
 		return &ui.Banner{Tone: ui.Info, Title: "You can look, but not change anything"}
 	}
