@@ -64,9 +64,9 @@ func init() {
 	layers["web/page/gallery"] = slices.Concat(view, []string{"web/page"})
 	layers["web/api"] = slices.Concat(storage, pure, operations, []string{"web/path", "web/reference"})
 	layers["web/dashboard"] = slices.Concat(storage, pure, operations, view, []string{"web/page"})
-	layers["web/console"] = slices.Concat(storage, pure, operations, view, []string{"app/operator", "web/page"})
+	layers["web/console"] = slices.Concat(storage, pure, operations, view, []string{"app/operator", "web/page", "web/dashboard"}) // what both do in the same way is dashboard/share.go
 	layers["web"] = slices.Concat(storage, pure, operations, view, []string{"app/operator", "web/page", "web/page/gallery", "web/api", "web/dashboard", "web/console"})
-	layers["app/server"] = slices.Concat(storage, pure, operations, []string{"app/alert", "db/embedded", "app/operator", "jobs", "web", "web/api", "web/dashboard", "web/console", "web/page/gallery", "assets"})
+	layers["app/server"] = slices.Concat(storage, pure, operations, []string{"app/alert", "db/embedded", "app/operator", "jobs", "web", "web/api", "web/dashboard", "web/console", "web/page/gallery", "web/path", "assets"})
 	layers["app/demo"] = slices.Concat(layers["app/server"], []string{"app/server", "app/receive", "web/path"})
 	layers["app"] = slices.Concat(storage, pure, operations, []string{"app/server", "app/demo", "app/doctor", "app/listen", "app/operator", "db/embedded", "web/path"})
 }
