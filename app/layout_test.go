@@ -18,6 +18,7 @@ var layers = map[string][]string{
 	"app/fault":       {},
 	"app/id":          {},
 	"app/plain":       {},
+	"app/logline":     {},
 	"app/cursor":      {"app/fault"},
 	"app/verdict":     {},
 	"app/seal":        {},
@@ -36,7 +37,7 @@ var layers = map[string][]string{
 }
 
 func init() {
-	storage := []string{"db", "db/queries", "app/id", "app/fault", "app/cursor", "app/plain"}
+	storage := []string{"db", "db/queries", "app/id", "app/fault", "app/cursor", "app/plain", "app/logline"}
 	pure := []string{"app/verdict", "app/seal", "app/signing", "app/signing/lab", "app/policy", "app/egress", "app/sender"}
 	layers["app/notice"] = slices.Concat(storage, []string{"app/seal", "web/path"})
 	layers["app/account"] = slices.Concat(storage, []string{"app/seal", "app/notice"})

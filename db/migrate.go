@@ -184,7 +184,7 @@ func (m *migrator) apply(ctx context.Context, next migration) error {
 	if err != nil {
 		return err
 	}
-	m.logger.InfoContext(ctx, "migrated", "migration", next.name, "duration_ms", time.Since(start).Milliseconds())
+	m.logger.InfoContext(ctx, "migrated", "migration", next.name, "took_ms", time.Since(start).Milliseconds())
 	return nil
 }
 

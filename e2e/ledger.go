@@ -63,13 +63,15 @@ type Ledger struct {
 	atPlace    map[*Place]int
 	atTenant   map[string]int
 	silences   []silence
+	forgotten  []span
+	anew       map[string]bool // events that were committed again after that
 	complaints []string
 	more       chan struct{} // closed and replaced when a request arrives
 }
 
 // NewLedger is an empty one.
 func NewLedger() *Ledger {
-	return &Ledger{places: map[string]*Place{}, caps: map[string]int{}, committed: map[string]Event{}, rolledBack: map[string]bool{}, times: map[string]int{},
+	return &Ledger{places: map[string]*Place{}, caps: map[string]int{}, committed: map[string]Event{}, rolledBack: map[string]bool{}, anew: map[string]bool{}, times: map[string]int{},
 		bodies: map[[sha256.Size]byte][]byte{}, atPlace: map[*Place]int{}, atTenant: map[string]int{}, more: make(chan struct{})}
 }
 
@@ -109,6 +111,9 @@ func (l *Ledger) Commit(events ...Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range events {
+		if _, known := l.committed[e.ID]; known && len(l.forgotten) > 0 {
+			l.anew[e.ID] = true
+		}
 		l.committed[e.ID] = e
 	}
 }
@@ -135,6 +140,17 @@ func (l *Ledger) Silent(p *Place, from, to time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.silences = append(l.silences, silence{p, from, to})
+}
+
+type span struct{ from, to time.Time }
+
+func (s span) has(t time.Time) bool { return !t.Before(s.from) && !t.After(s.to) }
+
+// Forget writes down that the database was put back from to to the state it had at from: what arrived in between may be missing in the history.
+func (l *Ledger) Forget(from, to time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.forgotten = append(l.forgotten, span{from, to})
 }
 
 // Complain writes down something that must not happen. At most some of one run are kept.

@@ -31,7 +31,7 @@ func (w *LaneWorker) Work(ctx context.Context, job *river.Job[LaneArgs]) error {
 	err := w.Engine.Work(ctx, lane.Ticket{EndpointID: job.Args.Endpoint, TenantID: job.Args.Tenant, Gen: job.Args.Gen, Suspect: job.Queue == QueueSuspects})
 	switch {
 	case errors.Is(err, lane.ErrDraining):
-		return river.JobSnooze(time.Second)
+		return river.JobSnooze(100 * time.Millisecond) // another process takes it
 	case errors.Is(err, lane.ErrNoLease):
 		return river.JobSnooze(200 * time.Millisecond)
 	}

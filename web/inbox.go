@@ -12,6 +12,7 @@ import (
 
 	"waybill/app/fault"
 	"waybill/app/inbox"
+	"waybill/app/logline"
 )
 
 // The bounds of what inboxes may take of a process.
@@ -49,9 +50,10 @@ func newReceiver(inboxes *inbox.Service, log *slog.Logger, observe func(string, 
 const InboxPattern = inbox.Prefix + "{token}"
 
 func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	started := time.Now()
+	started, id := time.Now(), newRequestID()
 	status, retry, err := rc.receive(w, r)
 	header := w.Header()
+	header.Set("X-Request-Id", id)
 	header.Set("Content-Type", "text/plain; charset=utf-8")
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Content-Security-Policy", "default-src 'none'; sandbox; frame-ancestors 'none'")
@@ -64,11 +66,11 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, inboxWords[status]+"\n") // an error is the sender's going away
 	}
 	took := time.Since(started)
-	attrs := []slog.Attr{slog.String("method", r.Method), slog.String("route", InboxPattern), slog.Int("status", status), slog.Duration("took", took)}
+	line := logline.Request{ID: id, Method: r.Method, Route: InboxPattern, Status: status, Took: took}
 	if err != nil {
-		attrs = append(attrs, slog.String("error", fault.From(err).Error()))
+		line.Error = fault.From(err).Error()
 	}
-	rc.log.LogAttrs(r.Context(), slog.LevelInfo, "inbox request", attrs...)
+	line.Write(r.Context(), rc.log, logline.Inbox)
 	if rc.observe != nil {
 		rc.observe(r.Method, InboxPattern, status, took)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"waybill/app/fault"
+	"waybill/app/logline"
 	"waybill/db"
 	"waybill/web/dashboard"
 )
@@ -110,25 +111,21 @@ func newRequestID() string {
 
 // logRequest writes the one line of a request. Its address is not in it, for it may hold a token: the pattern says which page it was.
 func logRequest(log *slog.Logger, r *http.Request, it *dashboard.Record, out *recorder, pattern string, took time.Duration) {
-	level := slog.LevelInfo
-	attrs := []slog.Attr{
-		slog.String("request_id", it.ID), slog.String("method", r.Method), slog.String("route", pattern),
-		slog.Int("status", out.status), slog.Int64("bytes", out.bytes), slog.Duration("took", took),
-	}
+	line := logline.Request{ID: it.ID, Method: r.Method, Route: pattern, Status: out.status, Bytes: out.bytes, Took: took}
 	if it.Caller.Kind != "" {
-		attrs = append(attrs, slog.String("caller", it.Caller.ID), slog.String("tenant_id", it.Caller.Tenant()))
+		line.Caller, line.Tenant = it.Caller.ID, it.Caller.Tenant()
 	}
 	switch {
 	case it.Err == nil:
 	case errors.Is(it.Err, context.Canceled) && r.Context().Err() != nil:
-		attrs = append(attrs, slog.String("error", "the reader left"))
+		line.Error = "the reader left"
 	default:
-		attrs = append(attrs, slog.String("error", fault.From(it.Err).Error()))
+		line.Error = fault.From(it.Err).Error()
 		if fault.KindOf(it.Err).Status() >= http.StatusInternalServerError && !db.IsUnavailable(it.Err) {
-			level = slog.LevelError
+			line.Level = slog.LevelError
 		}
 	}
-	log.LogAttrs(r.Context(), level, "page request", attrs...)
+	line.Write(r.Context(), log, logline.Page)
 }
 
 // recorder notes what was answered.

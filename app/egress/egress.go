@@ -198,7 +198,7 @@ func (p *Proxy) connect(w http.ResponseWriter, r *http.Request) {
 	if p.cfg.Logger.Enabled(r.Context(), slog.LevelDebug) {
 		p.cfg.Logger.LogAttrs(r.Context(), slog.LevelDebug, "egress connect",
 			slog.String("host", r.Host), slog.String("verdict", string(cmp.Or(asked.verdict, Connected))),
-			slog.Duration("took", time.Since(asked.start)))
+			slog.Int64("took_ms", time.Since(asked.start).Milliseconds()))
 	}
 }
 

@@ -86,10 +86,12 @@ func (e *Engine) flushOnce(ctx context.Context, batch []*result) error {
 	again, parents := false, false
 	wait := 20 * time.Millisecond
 	for {
+		begun := e.Now()
 		err := db.Tx(ctx, e.flushPool, func(tx pgx.Tx) error { return e.record(ctx, tx, batch, again, parents) })
 		switch {
 		case err == nil:
 			e.metrics.flushed(batch)
+			e.say(ctx, batch, e.Now().Sub(begun))
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()

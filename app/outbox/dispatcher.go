@@ -22,6 +22,7 @@ var (
 	sqlDispatchLock   = queries.SQL("DispatchLock")
 	sqlWaiting        = queries.SQL("OutboxWaiting")
 	sqlSleep          = queries.SQL("DispatcherSleep")
+	sqlLeave          = queries.SQL("DispatcherLeave")
 	sqlPartitionsMake = queries.SQL("PartitionsMake")
 	sqlTidy           = queries.SQL("OutboxTidy")
 )
@@ -44,6 +45,7 @@ const (
 	tidyAfter    = 20_000
 	tidyIdle     = 2_000
 	partitionDay = 8
+	leaveWithin  = 300 * time.Millisecond
 )
 
 // Dispatcher moves outbox rows on. Run it in every process that works: one of them dispatches at a time.
@@ -97,8 +99,9 @@ func (d *Dispatcher) Ring() {
 	}
 }
 
-// Run dispatches until ctx ends. An error of the database is logged and tried again.
+// Run dispatches until ctx ends, and then rings whoever is to go on. An error of the database is logged and tried again.
 func (d *Dispatcher) Run(ctx context.Context) {
+	defer d.leave(ctx)
 	lastEvent := d.Now()
 	asleep, saidAwake := false, time.Time{}
 	timer := time.NewTimer(0)
@@ -142,6 +145,15 @@ func (d *Dispatcher) Run(ctx context.Context) {
 		case <-timer.C:
 		}
 	}
+}
+
+// leave spares those that wait for the right to dispatch the rest of their pause. It waits for nobody: the database may be away.
+func (d *Dispatcher) leave(ctx context.Context) {
+	go func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
+		defer cancel()
+		_, _ = d.Pool.Exec(ctx, sqlLeave) // without it they look a quarter of a second later
+	}()
 }
 
 func (d *Dispatcher) sayAsleep(ctx context.Context, asleep bool) {
@@ -211,7 +223,7 @@ func (d *Dispatcher) step(ctx context.Context) (moved int, mine bool, err error)
 		d.size = max(d.size/2, batchLeast)
 	}
 	if batch.events > 0 {
-		d.Logger.Debug("dispatched", "events", batch.events, "deliveries", batch.deliveries, "tenants", len(next.tenants), "ms", took.Milliseconds())
+		d.Logger.Debug("dispatched", "events", batch.events, "deliveries", batch.deliveries, "tenants", len(next.tenants), "took_ms", took.Milliseconds())
 	}
 	d.done.batches.Add(1)
 	d.done.events.Add(int64(batch.events))

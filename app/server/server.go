@@ -386,15 +386,18 @@ func (s *Server) startWorkers(ctx context.Context) (err error) {
 	return nil
 }
 
-// stopWorkers lets what is on the wire be answered and recorded, gives the lanes back, and then ends River.
+// stopWorkers lets what is on the wire be answered and recorded, gives the lanes back, and ends River.
 func (s *Server) stopWorkers(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.Policies.LongestTimeout()+recordGrace)
 	defer cancel()
+	// At the same time: River fetches no more, so that the tickets of the lanes that are given back go to others at once.
+	ended := make(chan error, 1)
+	go func() { ended <- s.river.Stop(ctx) }()
 	if err := s.Engine.Drain(ctx); err != nil {
 		lanes, hanging := s.Engine.Running()
 		s.Logger.Warn("lanes did not end in time; others take them over when the lease is over", "lanes", lanes, "hanging", hanging)
 	}
-	if err := s.river.Stop(ctx); err != nil {
+	if err := <-ended; err != nil {
 		s.Logger.Warn("jobs did not end in time", "error", err)
 	}
 }

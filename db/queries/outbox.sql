@@ -114,6 +114,10 @@ delete from outbox where ctid = any($1::text[]::tid[]);
 -- all tenants: from now on publish() rings.
 update dispatcher set asleep = $1 where asleep <> $1;
 
+-- name: DispatcherLeave
+-- all tenants: whoever waits for the right to dispatch looks at once.
+select pg_notify('waybill_outbox', '');
+
 -- name: PartitionsMake
 -- all tenants: the daily partitions from today on, $1 days ahead, that are missing.
 select make_partitions((now() at time zone 'UTC')::date - 1, (now() at time zone 'UTC')::date + $1::integer);

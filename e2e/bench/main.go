@@ -55,7 +55,7 @@ func main() {
 	flag.IntVar(&o.processes, "processes", 1, "worker processes")
 	flag.IntVar(&o.old, "old", 0, "old deliveries to fill the tables with for the scenarios old, pages and wall; a fifth are one tenant's")
 	flag.IntVar(&o.catalog, "catalog", 1_000_000, "events that the reader of the scenario catchup has missed")
-	flag.StringVar(&o.only, "only", "", "scenarios, comma-separated: ceiling, throughput, narrow, https, commits, latency, isolation, hanging, recover, kill, processes, old, pages, wall, catchup, exact")
+	flag.StringVar(&o.only, "only", "", "scenarios, comma-separated: ceiling, throughput, narrow, https, commits, latency, isolation, hanging, recover, kill, processes, rolling, old, pages, wall, catchup, exact")
 	flag.StringVar(&o.jsonFile, "json", "", "write the figures to this file")
 	flag.BoolVar(&o.statements, "statements", false, "show what Postgres spent its time on (needs pg_stat_statements)")
 	flag.BoolVar(&o.keep, "keep", false, "leave the data folder behind")

@@ -35,6 +35,7 @@ var scenarios = []struct {
 	{"recover", catchUpOn},
 	{"kill", kill},
 	{"processes", processes},
+	{"rolling", rolling},
 	{"old", oldRows},
 	{"pages", pages},
 	{"wall", wall},

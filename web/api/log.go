@@ -5,36 +5,31 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"waybill/app/logline"
 )
 
 // logRequest writes the one line of a request. Paths and bodies are not in it: the pattern says which route it was, the caller who.
 func (a *API) logRequest(r *http.Request, pattern string, took time.Duration) {
-	it, level := requestOf(r), slog.LevelInfo
+	it := requestOf(r)
 	pattern = pattern[strings.IndexByte(pattern, ' ')+1:]
 	if a.Observe != nil {
 		a.Observe(r.Method, pattern, it.status, took)
 	}
-	attrs := []slog.Attr{
-		slog.String("request_id", it.id),
-		slog.String("method", r.Method),
-		slog.String("route", pattern),
-		slog.Int("status", it.status),
-		slog.Int64("bytes", it.bytes),
-		slog.Duration("took", took),
-	}
+	line := logline.Request{ID: it.id, Method: r.Method, Route: pattern, Status: it.status, Bytes: it.bytes, Took: took}
 	if it.caller.Kind != "" {
-		attrs = append(attrs, slog.String("caller", it.caller.ID), slog.String("tenant_id", it.caller.Tenant()))
+		line.Caller, line.Tenant = it.caller.ID, it.caller.Tenant()
 	}
 	switch {
 	case it.err == nil:
 	case left(r, it.err):
-		attrs = append(attrs, slog.String("error", "the client left"))
+		line.Error = "the client left"
 	default:
 		shown := problemOf(it.err)
-		attrs = append(attrs, slog.String("error", shown.Error()))
+		line.Error = shown.Error()
 		if shown.Kind.Status() >= http.StatusInternalServerError {
-			level = slog.LevelError
+			line.Level = slog.LevelError
 		}
 	}
-	a.Log.LogAttrs(r.Context(), level, "api request", attrs...)
+	line.Write(r.Context(), a.Log, logline.API)
 }
