@@ -1,5 +1,5 @@
 // data-key="g d" on a link, button or field: typing the keys, one after the other, uses it. "?" opens the
-// sheet that lists them; j and k walk through the rows of a list.
+// sheet that lists them; j and k walk through the rows of a list, x ticks the one that they have come to.
 let typed = "", timer;
 
 function name(element) {
@@ -11,6 +11,7 @@ function sheet() {
   if (!dialog || dialog.open) return;
   const rows = [...document.querySelectorAll("[data-key]")].map((element) => [element.dataset.key, name(element)]);
   if (document.querySelector(".row-link")) rows.push(["j", "Next row"], ["k", "Previous row"]);
+  if (document.querySelector("tr:has(.row-link) input[type=checkbox]")) rows.push(["x", "Select the row"]);
   rows.push(["?", "This list"]);
   dialog.querySelector("[data-shortcuts-list]").replaceChildren(
     ...rows.flatMap(([keys, text]) => {
@@ -33,7 +34,8 @@ function walk(step) {
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea, dialog")) return;
   if (event.key === "?") return sheet();
-  if (event.key === "j" || event.key === "k") return walk(event.key === "j" ? 1 : -1);
+  if (!typed && (event.key === "j" || event.key === "k")) return walk(event.key === "j" ? 1 : -1);
+  if (!typed && event.key === "x") return document.activeElement.closest("tr")?.querySelector("input[type=checkbox]")?.click();
   if (event.key.length !== 1) return;
   clearTimeout(timer);
   timer = setTimeout(() => (typed = ""), 1200);

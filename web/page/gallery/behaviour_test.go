@@ -274,6 +274,14 @@ func shortcuts(t tab) {
 	t.until(`document.querySelector(".live").dataset.state === "open"`) // the scripts have run
 	t.keys("j")
 	t.until(`document.activeElement.className === "row-link"`)
+	for range 10 { // to the first that can be chosen
+		if t.becomes(`!!document.activeElement.closest("tr")?.querySelector("input")`, time.Second) == nil {
+			break
+		}
+		t.keys("j")
+	}
+	t.keys("x")
+	t.until(`document.querySelector("[data-choose-count]").textContent === "1 selected"`)
 	t.keys("/")
 	t.until(`document.activeElement.id === "facet-q"`)
 	t.keys("gd")
