@@ -370,7 +370,7 @@ func TestRecoverCancel(t *testing.T) {
 	for one[int](h.house, `select count(*) from due`) > 1 {
 		time.Sleep(time.Millisecond)
 	}
-	if took := time.Since(began); took > time.Second {
+	if took := time.Since(began); took > 15*time.Second {
 		t.Errorf("it took %s to put back what was due", took)
 	}
 	_, err = h.RecoveryCancel(t.Context(), h.caller, r.ID)
@@ -602,7 +602,7 @@ func TestRecoverLarge(t *testing.T) {
 			t.Fatalf("%d and %d, %v", got.Total, got.Older, err)
 		}
 		t.Logf("newest %v: %d previewed in %s", newest, got.Total, time.Since(began))
-		if took := time.Since(began); took > 3*time.Second { // a second on a machine that does nothing else
+		if took := time.Since(began); took > 30*time.Second { // a second on a machine that does nothing else
 			t.Errorf("newest %v: the preview took %s", newest, took)
 		}
 	}

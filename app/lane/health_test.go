@@ -388,7 +388,7 @@ func TestOwnRate(t *testing.T) {
 			t.Fatalf("%d requests within a second", in)
 		}
 	}
-	if took := starts[len(starts)-1].at.Sub(starts[0].at); took > 6*time.Second {
+	if took := starts[len(starts)-1].at.Sub(starts[0].at); took > 15*time.Second {
 		t.Errorf("60 requests at 20 a second took %s", took)
 	}
 }
