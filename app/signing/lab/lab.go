@@ -109,6 +109,7 @@ type examination struct {
 	items   []item              // the signatures of the header
 	made    []*finding          // what explains each of them; nil: nothing does
 	foreign bool                // they were made with a key of another endpoint
+	tried   []variant           // the bodies that a search tries
 	budget  int                 // bytes that may still be hashed
 	short   bool                // the budget ended
 	checks  []Check

@@ -93,6 +93,9 @@ func keyForms(text string) []variant {
 
 // bodies are the body as it is, as it was sent, and what often becomes of one; each once.
 func (e *examination) bodies() []variant {
+	if e.tried != nil {
+		return e.tried
+	}
 	all := []variant{{bytes: e.Body}}
 	add := func(b []byte, wrong, fix string) {
 		for _, other := range all {
@@ -123,6 +126,7 @@ func (e *examination) bodies() []variant {
 	if long, ok := spaced(e.Body); ok {
 		add(long, "the JSON was parsed and written again, with spaces", keepBytes)
 	}
+	e.tried = all
 	return all
 }
 
@@ -139,6 +143,9 @@ func (e *examination) search(sum []byte) *finding {
 			for i, form := range keyForms(key.Reveal()) {
 				for j, text := range layouts {
 					for k, body := range bodies {
+						if e.short {
+							return nil
+						}
 						if forms(i) && texts(j) && among(k) && e.sums(form.bytes, text, body.bytes, sum) {
 							return &finding{key: key, form: form, text: text, body: body}
 						}
@@ -211,6 +218,9 @@ func (e *examination) searchPair(signature []byte) *finding {
 	own, others := e.keys(signing.Private)
 	for _, keys := range [][]*Key{own, others} {
 		for _, key := range keys {
+			if e.short {
+				return nil
+			}
 			public, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(key.Public().Reveal(), "whpk_"))
 			if err != nil || len(public) != ed25519.PublicKeySize {
 				continue
