@@ -58,14 +58,36 @@ func Open(ctx context.Context, url string, opts Options) (*pgxpool.Pool, error) 
 	return open(ctx, config)
 }
 
+// open connects, and behind a pooler makes sure that it keeps a session's things together.
 func open(ctx context.Context, config *pgxpool.Config) (*pgxpool.Pool, error) {
-	pool, err := pgxpool.NewWithConfig(ctx, config)
+	pool, err := connect(ctx, config)
+	if refusesSettings(err) {
+		if pool, err = connect(ctx, throughPooler(config)); err == nil {
+			if err = keepsSessions(ctx, pool.Config().ConnConfig); err != nil {
+				pool.Close()
+			}
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	if err := pool.Ping(ctx); err != nil {
+	return pool, nil
+}
+
+// connect makes a pool and one connection, and looks whether that has its settings.
+func connect(ctx context.Context, config *pgxpool.Config) (*pgxpool.Pool, error) {
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	var path string
+	err = pool.QueryRow(ctx, "show search_path", pgx.QueryExecModeSimpleProtocol).Scan(&path)
+	if err == nil && path != config.ConnConfig.RuntimeParams["search_path"] && path != Schema {
+		err = ErrDroppedSettings
+	}
+	if err != nil {
 		pool.Close()
-		return nil, fmt.Errorf("open database: %w", err)
+		return nil, err
 	}
 	return pool, nil
 }

@@ -83,6 +83,12 @@ func (o *Options) unreachable(f *findings, err error) {
 	if u, bad := url.Parse(o.DatabaseURL); bad == nil && u.Host != "" {
 		host = u.Host
 	}
+	for _, pooler := range []error{db.ErrSharedSessions, db.ErrDroppedSettings} {
+		if errors.Is(err, pooler) {
+			f.fail(poolerAdvice, "%s: %s", host, pooler)
+			return
+		}
+	}
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
 		switch {
