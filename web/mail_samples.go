@@ -41,7 +41,7 @@ func mailSamples(base string) http.Handler {
 			http.NotFound(w, r)
 			return
 		}
-		showSample(w, r, page.MailSample{Kind: r.PathValue("kind"), Subject: made.Subject, Text: made.Text})
+		showSample(w, r, page.MailSample{Kind: r.PathValue("kind"), Subject: made.Subject, Text: made.Text, HTML: true})
 	})
 	mux.HandleFunc("GET "+path.MailSamples()+"{kind}/html", func(w http.ResponseWriter, r *http.Request) {
 		sample, ok := samples[r.PathValue("kind")]

@@ -137,9 +137,9 @@ func (p *people) drop(w http.ResponseWriter, r *http.Request, name string) {
 	http.SetCookie(w, sessions.NewCookie(p.prefix+name, "", &options))
 }
 
-// End takes every cookie back that the request brought.
+// End takes the cookies of a session back that the request brought; what was begun to sign in with stays.
 func (p *people) End(w http.ResponseWriter, r *http.Request) error {
-	for _, name := range []string{sessionCookie, noteCookie, halfCookie} {
+	for _, name := range []string{sessionCookie, noteCookie} {
 		p.drop(w, r, name)
 	}
 	return nil

@@ -389,7 +389,8 @@ func TestAddressesLeadSomewhere(t *testing.T) {
 		path.EndpointEnable(e), path.EndpointDelete(e), path.EndpointRecover(e), path.SecretReveal(e, "sec_1"), path.SecretEnd(e, "sec_1"), path.Deliveries(f), path.DeliveriesLive(f),
 		path.DeliveriesExport(f), path.Delivery(d), path.DeliveryLive(d), path.DeliveryResend(d), path.Attempt(d, a, "raw"), path.AttemptCurl(d, a), path.AttemptHTTP(d, a),
 		path.AttemptResponse(d, a), path.Events(), path.EventsOf("a.b", "C-1", "c"), path.Event("evt_1"), path.EventBody("evt_1"), path.Undelivered(), path.EventTypes(), path.EventType("a.b"), path.Keys(), path.KeyRevoke("key_1"), path.Activity(), path.Settings(), path.SignIn(),
-		path.SignInLink("wbl_1"), path.Team(), path.MemberRemove("mem_1"), path.PasswordForgot(), path.PasswordReset("wbr_1"), path.Invitation("wbi_1"), path.Verify("wbv_1"),
+		path.SignInLink("wbl_1"), path.Team(), path.MemberRemove("mem_1"), path.MemberTwoFactorReset("mem_1"), path.KeyRotate("key_1"), path.SignInCode("yes", "/"), path.SignInFor("/"), path.TwoFactor(),
+		path.TwoFactorCodes(), path.TwoFactorOff(), path.SignIns(), path.SignInsAt("c"), path.PasswordForgot(), path.PasswordReset("wbr_1"), path.Invitation("wbi_1"), path.Verify("wbv_1"),
 		path.EndpointSignature(e), path.EndpointSignatureOf(e, d, a), path.PublicKeys(e), path.Docs(), path.DocsConcepts(), path.DocsPromises(), path.DocsVerify(), path.DocsReceiver("go"),
 		path.DocsRetries(), path.DocsErrors(), path.DocsLimits(), path.DocsSources(),
 		path.Mails(), path.Mail("eml_1"), path.MailHTML("eml_1"), path.Inboxes(), path.Inbox("ibx_1"), path.InboxLive("ibx_1"), path.InboxRequest("ibx_1", "1", "raw"),
@@ -405,6 +406,7 @@ func TestAddressesLeadSomewhere(t *testing.T) {
 	}
 	for _, address := range []string{path.EndpointSignature(e), path.SecretRotate(e), path.EndpointCheck(e), path.DeliveriesResend(f), path.SignOut(), path.SettingsProfile(), path.SignInLink("wbl_1"), path.Keys(),
 		path.SignIn(), path.PasswordForgot(), path.PasswordReset("wbr_1"), path.Invitation("wbi_1"), path.Verify("wbv_1"), path.Team(), path.MemberRole("mem_1"), path.MemberRemove("mem_1"),
+		path.MemberTwoFactorReset("mem_1"), path.KeyRotate("key_1"), path.SignInCode("", ""), path.TwoFactorBegin(), path.TwoFactorConfirm(), path.TwoFactorCodes(), path.TwoFactorOff(), path.TwoFactorRequire(),
 		path.InvitationResend("inv_1"), path.InvitationRevoke("inv_1"), path.SettingsTenant(), path.SettingsNotices(), path.SettingsPassword(), path.SessionEnd("ses_1"), path.SessionsEnd(),
 		path.TenantSwitch(), path.Inboxes(), path.DeliveriesExport(f), path.FilterSave(f), path.FilterForget("flt_1", f), path.ExportCancel("exp_1"), path.InboxAnswer("ibx_1"), path.InboxExtend("ibx_1"), path.InboxDelete("ibx_1")} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, nil)
