@@ -51,7 +51,8 @@ func init() {
 	layers["app/operator"] = slices.Concat(storage, []string{"app/account", "app/seal"})
 	layers["app/limit"] = slices.Concat(storage, []string{"app/account"})
 	layers["app/idempotency"] = slices.Concat(storage, []string{"app/seal"})
-	layers["app/doctor"] = slices.Concat(storage, pure, []string{"app/lane"})
+	layers["app/reseal"] = slices.Concat(storage, pure, []string{"app/account", "app/lane", "app/notice"})
+	layers["app/doctor"] = slices.Concat(storage, pure, []string{"app/lane", "app/reseal"})
 	operations := []string{"app/account", "app/notice", "app/idempotency", "app/endpoint", "app/catalog", "app/delivery", "app/outbox", "app/lane", "app/inbox", "app/limit"}
 	layers["jobs"] = slices.Concat(storage, pure, operations)
 
@@ -67,7 +68,7 @@ func init() {
 	layers["web/dashboard"] = slices.Concat(storage, pure, operations, view, []string{"web/page"})
 	layers["web/console"] = slices.Concat(storage, pure, operations, view, []string{"app/operator", "web/page", "web/dashboard"}) // what both do in the same way is dashboard/share.go
 	layers["web"] = slices.Concat(storage, pure, operations, view, []string{"app/operator", "web/page", "web/page/gallery", "web/api", "web/dashboard", "web/console"})
-	layers["app/server"] = slices.Concat(storage, pure, operations, []string{"app/alert", "db/embedded", "app/operator", "jobs", "web", "web/api", "web/dashboard", "web/console", "web/page/gallery", "web/path", "assets"})
+	layers["app/server"] = slices.Concat(storage, pure, operations, []string{"app/reseal", "app/alert", "db/embedded", "app/operator", "jobs", "web", "web/api", "web/dashboard", "web/console", "web/page/gallery", "web/path", "assets"})
 	layers["app/demo"] = slices.Concat(layers["app/server"], []string{"app/server", "app/receive", "web/path"})
 	layers["app"] = slices.Concat(storage, pure, operations, []string{"app/server", "app/demo", "app/doctor", "app/listen", "app/operator", "db/embedded", "web/path"})
 }

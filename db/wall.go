@@ -90,19 +90,20 @@ func (w *Wall) BeginTx(ctx context.Context, opts pgx.TxOptions) (pgx.Tx, error) 
 // Acquire is pgxpool.Pool's.
 func (w *Wall) Acquire(ctx context.Context) (*pgxpool.Conn, error) { return w.pool(ctx).Acquire(ctx) }
 
-// WallErr is why the wall cannot stand: Ready is nil when it can.
+// Why the wall cannot stand.
 var (
 	ErrNoWall   = errors.New("the schema is older than the second wall between tenants")
 	ErrNoRole   = errors.New("the role " + TenantRole + " is missing. As an administrator of the database server run: create role " + TenantRole + " nologin; then `waybill migrate`")
+	errBound    = errors.New("our own role has the rights of " + TenantRole + " and not those of the tables' owner: it would see no tenant. Connect as the owner, or have an administrator make it noinherit")
 	errNoMember = errors.New("may not become the role " + TenantRole)
 )
 
 // WallReady is nil when OpenTenants can succeed for the role that conn is signed in as. ErrNoWall means that the schema has yet to be migrated; any other
 // error says what an administrator has to run.
 func WallReady(ctx context.Context, conn Conn) error {
-	var policies, role, member bool
+	var policies, role, member, bound bool
 	var user string
-	if err := conn.QueryRow(ctx, wallState, Schema, TenantRole).Scan(&policies, &role, &member); err != nil {
+	if err := conn.QueryRow(ctx, wallState, Schema, TenantRole).Scan(&policies, &role, &member, &bound); err != nil {
 		return fmt.Errorf("look at the wall between tenants: %w", err)
 	}
 	switch {
@@ -115,6 +116,8 @@ func WallReady(ctx context.Context, conn Conn) error {
 			return fmt.Errorf("look at the wall between tenants: %w", err)
 		}
 		return fmt.Errorf("%s %w. As an administrator of the database server run: grant %s to %s", user, errNoMember, TenantRole, user)
+	case bound:
+		return errBound
 	}
 	return nil
 }

@@ -141,6 +141,12 @@ func TestTheWallWithoutTheRightToMakeRoles(t *testing.T) {
 	if _, err := pool.Exec(t.Context(), "grant waybill_tenant to "+name); err != nil {
 		t.Fatal(err)
 	}
+	if err := db.WallReady(t.Context(), plain); err == nil || !strings.Contains(err.Error(), "noinherit") {
+		t.Errorf("a member who inherits the role's bounds is told: %v", err)
+	}
+	if _, err := pool.Exec(t.Context(), "alter role "+name+" noinherit"); err != nil {
+		t.Fatal(err)
+	}
 	if err := db.WallReady(t.Context(), plain); err != nil {
 		t.Errorf("a member of the role: %v", err)
 	}

@@ -21,6 +21,8 @@ type Chores struct {
 	Retention *Retention
 	// Digest mails what became undelivered in hours that are over; nil: this process does not.
 	Digest func(ctx context.Context) (int, error)
+	// Reseal seals with the newest key what is sealed with an older one, for a while, and says whether it got to the end; nil: this process does not.
+	Reseal func(ctx context.Context, slice time.Duration) (over bool, err error)
 }
 
 func (c *Chores) register(known *river.Workers) {
@@ -37,6 +39,9 @@ func (c *Chores) register(known *river.Workers) {
 	}
 	if c.Digest != nil {
 		river.AddWorker(known, &DigestWorker{Digest: c.Digest})
+	}
+	if c.Reseal != nil {
+		river.AddWorker(known, &ResealWorker{Reseal: c.Reseal})
 	}
 }
 
@@ -58,6 +63,9 @@ func (c *Chores) periodic() []*river.PeriodicJob {
 	}
 	if c.Digest != nil {
 		chores = append(chores, every(5*time.Minute, DigestArgs{}))
+	}
+	if c.Reseal != nil {
+		chores = append(chores, resealPeriodic())
 	}
 	return chores
 }

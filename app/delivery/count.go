@@ -5,7 +5,11 @@ import (
 	"fmt"
 
 	"waybill/app/account"
+	"waybill/db"
+	"waybill/db/queries"
 )
+
+var sqlEndpointIsOwn = queries.SQL("EndpointIsOwn")
 
 // MaxCount is how far deliveries are counted.
 const MaxCount = 10_000
@@ -54,7 +58,19 @@ func (s *Service) countKeys(ctx context.Context, src source, from place) (Count,
 		sql = src.sums
 	}
 	var c Count
-	if err := s.DB.QueryRow(ctx, sql, src.arguments(from, MaxCount+1)).Scan(&c.N, &c.More); err != nil {
+	args := src.arguments(from, MaxCount+1)
+	if src.name == "endpoint" {
+		// An endpoint's deliveries are its tenant's. Once the endpoint is found behind the wall, its index can be counted without a look at each row's tenant.
+		var own bool
+		if err := s.DB.QueryRow(ctx, sqlEndpointIsOwn, args["tenant"], args["endpoint"]).Scan(&own); err != nil {
+			return Count{}, fmt.Errorf("count deliveries by %s: %w", src.name, err)
+		}
+		if !own {
+			return Count{}, nil
+		}
+		ctx = db.BeyondTenants(ctx)
+	}
+	if err := s.DB.QueryRow(ctx, sql, args).Scan(&c.N, &c.More); err != nil {
 		return Count{}, fmt.Errorf("count deliveries by %s: %w", src.name, err)
 	}
 	if c.N > MaxCount {

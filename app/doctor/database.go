@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"waybill/app/lane"
+	"waybill/app/reseal"
 	"waybill/app/seal"
 	"waybill/db"
 	"waybill/db/queries"
@@ -73,6 +73,7 @@ func (o *Options) examineDatabase(ctx context.Context, run runner) {
 	migrated := false
 	run("migrations", func(ctx context.Context, f *findings) { migrated = o.migrations(ctx, pool, f) })
 	if migrated {
+		run("tenants", func(ctx context.Context, f *findings) { o.wall(ctx, pool, f) })
 		run("keys", func(ctx context.Context, f *findings) { o.keys(ctx, pool, f) })
 	}
 }
@@ -323,6 +324,15 @@ func (o *Options) migrations(ctx context.Context, pool *pgxpool.Pool, f *finding
 	return true
 }
 
+// wall looks whether the second wall between tenants can stand.
+func (o *Options) wall(ctx context.Context, pool *pgxpool.Pool, f *findings) {
+	if err := db.WallReady(ctx, pool); err != nil {
+		f.fail("Have an administrator run what it says, or run `waybill migrate` as a role that may create roles.", "tenants cannot be served behind the wall between them: %s", err)
+		return
+	}
+	f.pass("what is done for a tenant runs as %s, which sees no other's rows", db.TenantRole)
+}
+
 // keys opens the oldest and the newest secret of each key that sealed any.
 func (o *Options) keys(ctx context.Context, pool *pgxpool.Pool, f *findings) {
 	if o.Ring == nil {
@@ -347,25 +357,26 @@ func (o *Options) keys(ctx context.Context, pool *pgxpool.Pool, f *findings) {
 	for _, one := range all {
 		_, err := o.Ring.Open(one.Sealed, lane.SecretAAD(one.ID))
 		switch {
-		case errors.Is(err, seal.ErrUnknownKey):
-			f.fail("Put the key back into WAYBILL_SECRET_KEYS, after the newest one. Without it these endpoints cannot be signed for, and need new secrets.",
-				"%d secrets are sealed with key %s, which the ring does not have", one.N, one.Key)
+		case errors.Is(err, seal.ErrUnknownKey): // counted below, with all else that is sealed
 		case err != nil:
 			f.fail("Restore it from a backup, or rotate the endpoint's secret.", "secret %s cannot be opened: its bytes are damaged", one.ID)
 		default:
 			opened++
 		}
 	}
-	ids := o.Ring.KeyIDs()
-	switch {
-	case len(all) == 0:
-		f.pass("the ring has %s; nothing is sealed yet", strings.Join(ids, ", "))
-	case opened == len(all):
-		f.pass("the ring has %s, and opens what is sealed", strings.Join(ids, ", "))
+	standing, err := reseal.Look(ctx, pool, o.Ring)
+	if err != nil {
+		f.fail("See the server's log.", "what is sealed with which key cannot be counted: %s", reason(err))
+		return
 	}
-	for i, id := range ids[1:] {
-		if !slices.ContainsFunc(all, func(s sealed) bool { return s.Key == id }) {
-			f.warn("Signing secrets need it no longer. Remove it once static headers and sessions do not either.", "key %d of the ring, %s, has sealed none of the signing secrets", i+2, id)
-		}
+	ids := strings.Join(o.Ring.KeyIDs(), ", ")
+	switch {
+	case standing.Lost() != "":
+		f.fail("Find the key: in the old configuration, in a backup of it, on a machine that still runs.", "%s", standing.Lost())
+	case opened < len(all): // said above
+	case standing.Newest < standing.Total:
+		f.warn("A process with the worker part does that in the background.", "the ring has %s; %s", ids, standing.Progress())
+	default:
+		f.pass("the ring has %s; %s", ids, standing.Progress())
 	}
 }

@@ -161,7 +161,7 @@ func outcomeOf(r *result, dbNow, now time.Time) outcome {
 	}
 	facts := words.Facts{Class: words.Class(r.out.Class), Code: status}
 	o.Counts = !manual && (words.Explain(facts).Counts || r.out.Class == sender.Delivered) // a 2xx that the policy does not take for a success
-	o.Setting = !manual && (policy.ConfigurationError(status) || r.out.Class == sender.BadConfig || r.out.Class == sender.BlockedAddress)
+	o.Setting = !manual && !r.target.lost && (policy.ConfigurationError(status) || r.out.Class == sender.BadConfig || r.out.Class == sender.BlockedAddress)
 	if o.Throttle = p.Throttles(status); o.Throttle {
 		o.Pause, _ = p.RetryAfter(r.out.RetryAfter, now)
 	}

@@ -89,6 +89,19 @@ func judge(p *policy.Policy, it *item, out *sender.Outcome, random float64, now 
 	return v
 }
 
+// keyWait is how long a delivery waits at least for a key of the ring that is missing.
+const keyWait = 10 * time.Minute
+
+// waitForKey is the verdict on an attempt that could not be made because the key ring lacks the key of the endpoint's secret or headers: that is ours to put
+// right, and uses up nothing of the schedule. A test says so at once.
+func waitForKey(it *item, random float64) verdict {
+	if it.Trigger == triggerTest {
+		return verdict{action: actionExhausted, reason: ReasonTestFailed, failures: it.Failures}
+	}
+	wait := keyWait + time.Duration(random*float64(keyWait))
+	return verdict{action: actionRetry, failures: it.Failures, trigger: it.Trigger, keepsDue: true, wait: &wait}
+}
+
 // interrupted is the verdict on an attempt whose outcome nobody knows: again at once, and every third in a row is a failure.
 func interrupted(p *policy.Policy, it *item, random float64) verdict {
 	v := verdict{action: actionRetry, failures: it.Failures, unknowns: it.Unknowns + 1, trigger: it.Trigger, keepsDue: true,

@@ -151,3 +151,17 @@ func TestJudgeEveryStatus(t *testing.T) {
 		}
 	}
 }
+
+// A key that the ring lacks is ours to put back: what waits for it keeps its schedule.
+func TestWaitForKey(t *testing.T) {
+	t.Parallel()
+	for _, trigger := range []string{triggerFirst, triggerRetry, triggerManual} {
+		v := waitForKey(&item{Trigger: trigger, Failures: 3}, 0.5)
+		if v.action != actionRetry || v.failures != 3 || !v.keepsDue || v.trigger != trigger || v.wait == nil || *v.wait < keyWait {
+			t.Errorf("%s: %+v", trigger, v)
+		}
+	}
+	if v := waitForKey(&item{Trigger: triggerTest}, 0); v.action != actionExhausted || v.reason != ReasonTestFailed {
+		t.Errorf("a test: %+v", v)
+	}
+}

@@ -21,6 +21,9 @@ func (l *lane) send(ctx context.Context, it item, t *target) {
 		return
 	}
 	r.verdict = judge(t.policy, &it, &r.out, e.Random(), e.stamp(e.Now()))
+	if t.lost {
+		r.verdict = waitForKey(&it, e.Random())
+	}
 	l.answer(r)
 	e.gate.enter()
 	err := e.flushes.do(context.WithoutCancel(ctx), r)

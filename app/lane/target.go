@@ -3,6 +3,7 @@ package lane
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -30,6 +31,8 @@ type target struct {
 	verified    bool // some attempt has succeeded before
 	// broken says why this endpoint cannot be sent to at all, in words for its tenant: a secret or header that no longer opens.
 	broken string
+	// lost says that this is only because the key ring lacks a key: once it has it again, all goes on.
+	lost bool
 }
 
 type targetKey struct {
@@ -77,7 +80,7 @@ func (e *Engine) loadTargets(ctx context.Context, ids []string) (map[string]*tar
 		}
 		t.preset, t.policy = preset, e.policyFor(preset)
 		if t.headers, err = openHeaders(e.Ring, t.headerSetID, headers); err != nil {
-			t.broken = "the static headers of this endpoint cannot be read; set them again"
+			t.broken, t.lost = "the static headers of this endpoint cannot be read; set them again", t.lost || errors.Is(err, seal.ErrUnknownKey)
 			e.Logger.Error("endpoint's static headers do not open", "endpoint_id", id, "error", err)
 		}
 		for i, keyID := range keyIDs {
@@ -93,7 +96,7 @@ func (e *Engine) loadTargets(ctx context.Context, ids []string) (map[string]*tar
 					continue
 				}
 			}
-			t.broken = "a signing secret of this endpoint cannot be read; rotate it"
+			t.broken, t.lost = "a signing secret of this endpoint cannot be read; rotate it", t.lost || errors.Is(err, seal.ErrUnknownKey)
 			e.Logger.Error("endpoint's signing secret does not open", "endpoint_id", id, "secret_id", keyID, "error", err)
 		}
 		targets[id] = &t

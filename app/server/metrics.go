@@ -21,6 +21,7 @@ import (
 	"waybill/app/egress"
 	"waybill/app/fault"
 	"waybill/app/lane"
+	"waybill/app/reseal"
 	"waybill/app/sender"
 )
 
@@ -291,4 +292,5 @@ func (s *Server) addMetrics() {
 	}
 	s.metrics.addPools(pools)
 	s.metrics.addDatabase(&databaseGauges{conn: s.Pool, now: time.Now})
+	s.metrics.addSeals(func(ctx context.Context) (reseal.Standing, error) { return reseal.Look(ctx, s.Pool, s.Ring) }, time.Now)
 }

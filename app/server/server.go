@@ -364,7 +364,7 @@ func (s *Server) startWorkers(ctx context.Context) (err error) {
 	s.dispatcher = outbox.NewDispatcher(outbox.Dispatcher{
 		Pool: s.outboxPool, Waker: &lane.Waker{Tickets: s.Inserter, Worker: s.Engine.WorkerID}, Poke: s.Engine.Poke, URL: s.Config.URL, Logger: s.Logger, Reached: s.Services.Alerts.Reached})
 
-	if s.river, err = jobs.NewClient(s.Pool, s.Engine, &jobs.Chores{Pool: s.Pool, Deliveries: s.Services.Deliveries, Retention: s.retention(), Mails: s.mailJob(), Digest: s.Services.Alerts.Digest, Prunes: []jobs.Prune{
+	if s.river, err = jobs.NewClient(s.Pool, s.Engine, &jobs.Chores{Pool: s.Pool, Deliveries: s.Services.Deliveries, Retention: s.retention(), Mails: s.mailJob(), Digest: s.Services.Alerts.Digest, Reseal: s.reseal, Prunes: []jobs.Prune{
 		s.Services.Accounts.Prune, (&operator.Service{DB: s.Pool}).Prune, (&operator.Service{DB: s.Pool}).Roll, s.Services.Endpoints.Prune, (&idempotency.Store{DB: s.Pool}).Prune, s.Services.Consumers.Prune, s.Services.Limits.Prune, s.Services.Mails.Prune,
 		s.Services.Inboxes.Prune, s.Services.Deliveries.PruneFiles, s.Services.Deliveries.PruneRecoveries, s.Services.Deliveries.PruneRollups}}, workers, s.Logger); err != nil {
 		return err

@@ -92,6 +92,7 @@ func (s *Server) startServices(ctx context.Context) (err error) {
 	if err := s.Services.Alerts.EnsureOperations(ctx); err != nil {
 		return fmt.Errorf("WAYBILL_OPERATIONS_TENANT: %w", err)
 	}
+	s.lookAtSeals(ctx)
 	if !s.Config.Has(Web) {
 		return nil
 	}

@@ -70,6 +70,10 @@ from (
     limit @scan
 ) k;
 
+-- name: EndpointIsOwn
+-- Whether an endpoint is the tenant's, deleted or not.
+select exists (select from endpoints where tenant_id = $1 and id = $2);
+
 -- name: DeliveryKeysOfTests
 -- Index deliveries_tests.
 select s.id, s.day, s.position, s.edge, s.matches
