@@ -351,6 +351,7 @@ func TestPeopleComeAndChange(t *testing.T) {
 	ravi.fills("Password", other)
 	ravi.uses("Sign in")
 	ravi.sees("Overview")
+	guardsTheDoor(meera, s, "meera@sarees.example", phrase)
 	ravi.quiet("the end")
 	meera.quiet("the end")
 }

@@ -570,7 +570,7 @@ func (s *Service) SecondFactorReset(ctx context.Context, caller Caller, memberID
 			return fmt.Errorf("find a member's other tenants: %w", err)
 		}
 		if elsewhere && caller.Kind != System {
-			return fault.New(fault.Conflict, "This member works for other accounts as well, whose owners would have to agree. A recovery code still lets them in; else your platform can reset it.")
+			return fault.New(fault.Conflict, "This member works for other accounts as well, which this would weaken. A recovery code lets them in, and then they can turn it off themselves.")
 		}
 		if on, err := s.asksCode(ctx, tx, memberID); err != nil || !on {
 			return cmpError(err, fault.New(fault.Conflict, "This member has no two-factor sign-in."))
