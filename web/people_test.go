@@ -14,6 +14,7 @@ import (
 	"waybill/app/account"
 	"waybill/app/catalog"
 	"waybill/app/delivery"
+	"waybill/app/limit"
 	"waybill/app/policy"
 	"waybill/app/seal"
 	"waybill/db/dbtest"
@@ -385,6 +386,7 @@ func TestWithoutMail(t *testing.T) {
 	mute, err := web.New(web.Config{API: http.NotFoundHandler(), Ring: ring, Dashboard: dashboard.Config{
 		URL: "https://waybill.test", Log: slog.New(slog.DiscardHandler), Now: time.Now, Accounts: b.accounts, NoMail: true,
 		Endpoints: b.endpoints, Types: &catalog.Types{DB: b.pool}, Events: &catalog.Events{DB: b.pool}, Deliveries: &delivery.Service{DB: b.pool}, Policies: policy.Builtin(),
+		Limits: &limit.Service{DB: b.pool, Audit: b.accounts, Now: time.Now},
 	}})
 	if err != nil {
 		t.Fatal(err)
