@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -153,6 +154,18 @@ func variables(t *testing.T) []string {
 		t.Fatalf("the README's table has the variables %v", names)
 	}
 	return names
+}
+
+// What the README says of connections is what a process may open.
+func TestScalingSaysHowManyConnections(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("each brings up to %d connections", server.Conns); !strings.Contains(string(text), want) {
+		t.Errorf("the README does not say %q", want)
+	}
 }
 
 // The image is built in one stage and run in another, as nobody, static, and asked by the program's own command whether it is well.
