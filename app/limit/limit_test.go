@@ -77,15 +77,11 @@ func TestAdmit(t *testing.T) {
 	}
 	admit := func(uid string, count, bytes int) (time.Duration, fault.Kind) {
 		t.Helper()
-		wait, err := h.Admit(t.Context(), make([]Event, 0, count+1))
-		if err != nil {
-			t.Fatal(err)
-		}
 		events := make([]Event, count)
 		for i := range events {
 			events[i] = Event{Tenant: uid, Bytes: bytes}
 		}
-		wait, err = h.Admit(t.Context(), events)
+		wait, err := h.Admit(t.Context(), events)
 		return wait, fault.KindOf(err)
 	}
 	if _, kind := admit(other.UID, 1000, 1<<20); kind != "" {

@@ -263,7 +263,7 @@ func TestFindObject(t *testing.T) {
 func TestRoll(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), t.Context()
-	yesterday := time.Now().UTC().Truncate(24*time.Hour).Add(-12 * time.Hour)
+	yesterday := time.Now().UTC().Truncate(24 * time.Hour).Add(-12 * time.Hour)
 	e := dbtest.AddEndpoint(t, r.pool, dbtest.Endpoint{})
 	dbtest.AddEvent(t, r.pool, dbtest.Event{TenantID: e.TenantID, CreatedAt: yesterday})
 	dbtest.AddEvent(t, r.pool, dbtest.Event{TenantID: e.TenantID, CreatedAt: yesterday, Test: true})
