@@ -12,6 +12,7 @@ import (
 	"waybill/app/account"
 	"waybill/app/catalog"
 	"waybill/app/fault"
+	"waybill/app/inbox"
 	"waybill/db"
 	"waybill/db/queries"
 )
@@ -40,7 +41,8 @@ type Expunged struct {
 	Cancelled int    // deliveries that were still to be sent, or waited for somebody
 }
 
-// Expunge takes the content of an event of the caller's tenant out, for good: its data, and the bodies that receivers answered with. The record stays: id, type, resource,
+// Expunge takes the content of an event of the caller's tenant out, for good: its data, the bodies that receivers answered with, and what
+// the tenant's own inboxes have of it. The record stays: id, type, resource,
 // sequence, times, deliveries, attempts. Deliveries that were still to be made, and those that are held or undelivered, are cancelled; what is on the wire at this moment is
 // let go, and its answer is recorded without a body. The id stays taken: the same content published under it again counts as a repeat and brings nothing
 // back, other content is a conflict. Done again, it changes nothing and says who did it first. It needs settings:write, which owners and the platform's keys have,
@@ -102,6 +104,9 @@ func (s *Service) expunge(ctx context.Context, tx pgx.Tx, caller account.Caller,
 		return out, nil, fmt.Errorf("expunge an event: %w", err)
 	}
 	out.By = caller.Actor()
+	if err := inbox.Forget(ctx, tx, caller.Tenant(), event.ID); err != nil {
+		return out, nil, err
+	}
 	if len(ids) > 0 {
 		if revs, out.Cancelled, err = s.expungeDeliveries(ctx, tx, args); err != nil {
 			return out, nil, err

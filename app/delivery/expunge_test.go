@@ -39,6 +39,11 @@ func TestExpungeTakesTheContentOutAndKeepsTheRecord(t *testing.T) {
 	h.exec(`insert into digests (tenant_id, hour, endpoint_id, n, delivery_id, class, excerpt) values ($1, date_trunc('hour', now()), $2, 1, $3, 'status', $4)`,
 		h.tenant.ID, made["undelivered"].Endpoint.ID, made["undelivered"].ID, secretText)
 	h.exec(`update lanes set state = 'running', owner = 'wrk_1' where endpoint_id = $1`, made["pending"].Endpoint.ID)
+	h.exec(`insert into inboxes (id, tenant_id, slot, token, answer, seconds, tokens, created_by, expires_at) values ('ibx_1', $1, 1, repeat('t', 32), '200', 1, 1, 'x', now() + interval '1 day')`, h.tenant.ID)
+	for n, id := range []string{event.ID, "evt_another"} {
+		h.exec(`insert into inbox_requests (tenant_id, inbox_id, number, event_id, headers, body, size, answer, seconds) values ($1, 'ibx_1', $2, $3, '', $4, 1, '200', 1)`,
+			h.tenant.ID, n, id, []byte(secretText))
+	}
 
 	found, err := events.Read(t.Context(), owner, event.ID)
 	if err != nil {
@@ -65,6 +70,9 @@ func TestExpungeTakesTheContentOutAndKeepsTheRecord(t *testing.T) {
 		t.Errorf("%+v", done)
 	}
 
+	if n := one[int](h, `select count(*) from inbox_requests`); n != 1 {
+		t.Errorf("inboxes keep %d requests, want that of another event", n)
+	}
 	after, err := events.Read(t.Context(), owner, event.ID)
 	if err != nil {
 		t.Fatal(err)
