@@ -65,11 +65,12 @@ type Server struct {
 	metrics     *metrics
 	metricsAddr string
 
-	part    part
-	stops   [parts][]func(context.Context) // of each part, in the order of the starts
-	leaving atomic.Bool                    // /readyz says so, and connections are not kept
-	failed  chan error
-	broken  atomic.Bool // a part has ended by itself: the stop waits for nobody
+	part     part
+	stops    [parts][]func(context.Context) // of each part, in the order of the starts
+	leaving  atomic.Bool                    // /readyz says so, and connections are not kept
+	failed   chan error
+	broken   atomic.Bool // a part has ended by itself: the stop waits for nobody
+	poolsEnd time.Time   // until then pools that are closed are waited for
 }
 
 // part is what is stopped together. Work and serving stop at the same time; what both need stops after them.
@@ -249,7 +250,7 @@ func (s *Server) startDatabase(ctx context.Context) (err error) {
 }
 
 // closeAtStop closes a pool, and lets it be after a moment while its connections are in use: with the database away they may be so for long, and the
-// end of the process closes them as well.
+// end of the process closes them as well. The moment is one for all pools together.
 func (s *Server) closeAtStop(pool *pgxpool.Pool) {
 	s.onStop(func(context.Context) {
 		closed := make(chan struct{})
@@ -257,9 +258,12 @@ func (s *Server) closeAtStop(pool *pgxpool.Pool) {
 			pool.Close()
 			close(closed)
 		}()
+		if s.poolsEnd.IsZero() {
+			s.poolsEnd = time.Now().Add(300 * time.Millisecond)
+		}
 		select {
 		case <-closed:
-		case <-time.After(300 * time.Millisecond):
+		case <-time.After(max(time.Until(s.poolsEnd), 10*time.Millisecond)):
 			s.Logger.Warn("connections to the database are still in use at the end")
 		}
 	})
