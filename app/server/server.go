@@ -65,12 +65,14 @@ type Server struct {
 	metrics     *metrics
 	metricsAddr string
 
-	part     part
-	stops    [parts][]func(context.Context) // of each part, in the order of the starts
-	leaving  atomic.Bool                    // /readyz says so, and connections are not kept
-	failed   chan error
-	broken   atomic.Bool // a part has ended by itself: the stop waits for nobody
-	poolsEnd time.Time   // until then pools that are closed are waited for
+	part    part
+	stops   [parts][]func(context.Context) // of each part, in the order of the starts
+	leaving atomic.Bool                    // /readyz says so, and connections are not kept
+	failed  chan error
+	broken  atomic.Bool // a part has ended by itself: the stop waits for nobody
+
+	poolsClose sync.Once
+	poolsEnd   time.Time // until then pools that are closed are waited for; parts stop side by side
 }
 
 // part is what is stopped together. Work and serving stop at the same time; what both need stops after them.
@@ -258,9 +260,7 @@ func (s *Server) closeAtStop(pool *pgxpool.Pool) {
 			pool.Close()
 			close(closed)
 		}()
-		if s.poolsEnd.IsZero() {
-			s.poolsEnd = time.Now().Add(300 * time.Millisecond)
-		}
+		s.poolsClose.Do(func() { s.poolsEnd = time.Now().Add(300 * time.Millisecond) })
 		select {
 		case <-closed:
 		case <-time.After(max(time.Until(s.poolsEnd), 10*time.Millisecond)):
