@@ -94,7 +94,7 @@ func (w *Wall) Acquire(ctx context.Context) (*pgxpool.Conn, error) { return w.po
 var (
 	ErrNoWall   = errors.New("the schema is older than the second wall between tenants")
 	ErrNoRole   = errors.New("the role " + TenantRole + " is missing. As an administrator of the database server run: create role " + TenantRole + " nologin; then `waybill migrate`")
-	errBound    = errors.New("our own role has the rights of " + TenantRole + " and not those of the tables' owner: it would see no tenant. Connect as the owner, or have an administrator make it noinherit")
+	errBound    = errors.New("our own role has the rights of " + TenantRole + " and not those of the tables' owner: it would see no tenant. Connect as the owner, or have an administrator make it noinherit (from PostgreSQL 16 on: grant the role to it with inherit false)")
 	errNoMember = errors.New("may not become the role " + TenantRole)
 )
 
